@@ -1,0 +1,183 @@
+"""What travels between the roles. Frozen, small, JSON in and out; nothing here computes.
+
+A query names a threshold by its domain index: "is your value at most value(threshold)?". It carries the
+coin it is to be answered with (`coin`, the flip threshold out of 2^64, see `privquant.privacy.coin`), and a
+report carries its whole query, so a report can be used late, in any order, and after a restart.
+
+Standard library only: this runs on the device.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from privquant.errors import ProtocolError
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Is your value at most the one at `threshold`? Answer through `coin`.
+
+    phase: round of a search in rounds, or stage of a search in stages.
+    arm:   which of several concurrent searches asked.
+    step:  reports the asking protocol had used when it asked, where its update depends on that; else 0.
+    """
+
+    threshold: int
+    coin: int
+    phase: int = 0
+    arm: int = 0
+    step: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One bit: the answer to `query` after the coin."""
+
+    query: Query
+    bit: int
+
+
+@dataclass(frozen=True, slots=True)
+class TreeQuery:
+    """Pick one level of the tree at random and say through `encoding` which of its nodes you are in.
+
+    Levels are 1 .. height; the nodes of level l have branching ** (height - l) indices each. `coin` is the
+    flip threshold of the encoding's randomized bits.
+    """
+
+    branching: int
+    height: int
+    encoding: str
+    coin: int
+
+
+@dataclass(frozen=True, slots=True)
+class TreeReport:
+    """A level, and what the encoding sends: packed bits (unary), or an index and a bit (Hadamard)."""
+
+    query: TreeQuery
+    level: int
+    bits: bytes | None = None
+    index: int | None = None
+    bit: int | None = None
+
+
+AnyQuery = Query | TreeQuery
+AnyReport = Report | TreeReport
+
+
+def query_to_dict(query: AnyQuery) -> dict[str, Any]:
+    return {name: getattr(query, name) for name in query.__slots__}
+
+
+def report_to_dict(report: AnyReport) -> dict[str, Any]:
+    if isinstance(report, Report):
+        return {"query": query_to_dict(report.query), "bit": report.bit}
+    form: dict[str, Any] = {"tree": query_to_dict(report.query), "level": report.level}
+    if report.bits is not None:
+        form["bits"] = base64.b64encode(report.bits).decode("ascii")
+    else:
+        form |= {"index": report.index, "bit": report.bit}
+    return form
+
+
+def report_from_dict(form: Mapping[str, Any]) -> AnyReport:
+    try:
+        if "query" in form:
+            return Report(Query(**form["query"]), form["bit"])
+        bits = form.get("bits")
+        return TreeReport(
+            TreeQuery(**form["tree"]),
+            form["level"],
+            base64.b64decode(bits) if bits is not None else None,
+            form.get("index"),
+            form.get("bit"),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ProtocolError(f"not a report: {dict(form)!r}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """What a user who answered was promised. `str()` says it in one plain sentence.
+
+    trust: "local" (nobody is trusted; epsilon is the coin's) or "shuffle" (the shuffler is trusted to mix at
+    least `batch` honest reports: (epsilon, delta); if it does not, local_epsilon is what is left).
+    """
+
+    trust: str
+    epsilon: float
+    delta: float = 0.0
+    local_epsilon: float | None = None
+    batch: int | None = None
+
+    def __str__(self) -> str:
+        if self.trust == "local":
+            return f"Each answer is {self.epsilon:.4g}-differentially private whatever any server does."
+        return (
+            f"Each answer is ({self.epsilon:.4g}, {self.delta:.2g})-differentially private if the shuffler is "
+            f"honest and mixes at least {self.batch} honest reports, and {self.local_epsilon:.4g}-differentially "
+            "private otherwise."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Bounds on the quantile: values (None where nothing can be said on that side) at a confidence."""
+
+    low: int | float | None
+    high: int | float | None
+    confidence: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def __str__(self) -> str:
+        low = "no lower bound" if self.low is None else f"{self.low}"
+        high = "no upper bound" if self.high is None else f"{self.high}"
+        return f"{low} .. {high} ({self.confidence:.0%} certified)"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """An answer: the value, what it is a quantile of, and what it cost in users and privacy.
+
+    value is None before any report. `unused` counts reports heard but not used (late to a closed round).
+    bin says which bin the value closes, where the domain has bins.
+    """
+
+    value: int | float | None
+    quantile: float
+    users: int
+    guarantee: Guarantee
+    protocol: str
+    bin: str | None = None
+    interval: Interval | None = None
+    unused: int = 0
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        form = {name: getattr(self, name) for name in self.__slots__}
+        form["guarantee"] = self.guarantee.to_dict()
+        form["interval"] = None if self.interval is None else self.interval.to_dict()
+        form["notes"] = list(self.notes)
+        return form
+
+    def __repr__(self) -> str:
+        shown = "no answer yet" if self.value is None else f"{self.value}"
+        where = f" in {self.bin}" if self.bin is not None else ""
+        privacy = f"epsilon={self.guarantee.epsilon:.4g}"
+        if self.guarantee.delta:
+            privacy += f", delta={self.guarantee.delta:.2g}"
+        interval = f", {self.interval}" if self.interval is not None else ""
+        return (
+            f"Estimate({shown}{where} at quantile {self.quantile:g}{interval}; {self.users} users heard, "
+            f"{self.guarantee.trust} {privacy}, {self.protocol})"
+        )

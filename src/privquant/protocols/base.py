@@ -1,0 +1,260 @@
+"""The contract every protocol keeps: ask and tell.
+
+    ask(k)            up to k queries for k users who have not been asked; fewer at the end of a round or of the
+                      plan; none when nothing can be asked now.
+    tell(reports)     any order, late, partial, several at a time. A report carries its whole query.
+    give_up(queries)  users who were asked and will not answer. A round closes when told + given up = asked.
+    estimate()        at any moment. Before any report: value None, users 0.
+    state()           everything, as JSON; `from_state` in the registry reads it back.
+
+Rules that hold for every protocol, checked by the suite in `privquant.testing`:
+
+- `users` is the plan: no more than that many are ever asked. Users who give up are not replaced.
+- A protocol built anew with the same settings and told the reports (and give-ups) of the log, in the order in
+  which they were told, equals the one that was killed; users in flight at that moment count as not asked.
+- A report that cannot belong to this protocol (threshold outside the domain, a coin it never uses) raises
+  ProtocolError and changes nothing. A report that belongs to it but comes too late to be used is counted in
+  `unused` and shown in the estimate.
+- A protocol draws no random numbers: all randomness is the users' coins and who is asked.
+- Where the whole state is a count per (phase, arm, coin, threshold), the class says `count_table = True`. Only
+  then may reports be stored without their order, which is what a deployed campaign does.
+
+How many users are asked before feedback arrives is a matter of the run, not of the protocol.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from privquant.domain import Domain, check_domain, domain_from_dict
+from privquant.errors import InvalidInput, ProtocolError
+from privquant.messages import AnyQuery, AnyReport, Estimate, Guarantee, Query, Report
+from privquant.privacy.coin import Coin
+from privquant.validation import check_count, check_epsilon, check_quantiles
+
+
+class Protocol(ABC):
+    """One run of one search over one domain.
+
+    users:     how many users there are to ask (the plan).
+    epsilon:   of the coin thrown by a user (in the shuffle model: the local one).
+    quantile:  one number, or several for the protocols that can share reports (`many_quantiles`).
+    guarantee: what users are promised; the local guarantee of the coin unless given.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    count_table: ClassVar[bool] = False
+    adaptive: ClassVar[bool] = True
+    many_quantiles: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        domain: Domain,
+        *,
+        users: int,
+        epsilon: float,
+        quantile: float | Sequence[float] = 0.5,
+        guarantee: Guarantee | None = None,
+    ) -> None:
+        self.domain = check_domain(domain)
+        self.users = check_count(users, "users")
+        self.epsilon = check_epsilon(epsilon)
+        self.quantiles = check_quantiles(quantile)
+        if len(self.quantiles) > 1 and not self.many_quantiles:
+            raise InvalidInput(
+                f"protocol {self.name!r} answers one quantile a run, got {list(self.quantiles)}; "
+                "run it once for each with the users divided, or choose a protocol that shares reports"
+            )
+        self.coin = Coin.of(self.epsilon)
+        self.guarantee = guarantee or Guarantee("local", self.coin.epsilon)
+        self.asked = 0
+        self.heard = 0
+        self.given_up = 0
+        self.unused = 0
+
+    @property
+    def quantile(self) -> float:
+        return self.quantiles[0]
+
+    @property
+    def in_flight(self) -> int:
+        """Users asked who have neither answered nor been given up."""
+        return self.asked - self.heard - self.given_up
+
+    @property
+    def finished(self) -> bool:
+        """Nothing is left to ask and nobody is in flight."""
+        return self.in_flight == 0 and not self.can_ask()
+
+    # -- what a protocol implements ------------------------------------------------------------------------
+
+    @abstractmethod
+    def can_ask(self) -> bool:
+        """Whether `ask(1)` would give a query now."""
+
+    @abstractmethod
+    def _next(self, k: int) -> list[AnyQuery]:
+        """At most k queries, k >= 1 and within the plan; asking is already allowed."""
+
+    @abstractmethod
+    def _check(self, report: AnyReport) -> None:
+        """Raise ProtocolError if the report cannot belong to this protocol."""
+
+    @abstractmethod
+    def _use(self, report: AnyReport) -> bool:
+        """Take a checked report in; False if it came too late to be used."""
+
+    def _give_up(self, query: AnyQuery) -> None:
+        """Take notice that the user asked `query` will not answer."""
+
+    @abstractmethod
+    def _answer(self, quantile: float) -> int | None:
+        """The index of the answer for one quantile; None when no report was used and none is needed."""
+
+    @abstractmethod
+    def _progress(self) -> dict[str, Any]:
+        """The state beyond settings and counters, as JSON."""
+
+    @abstractmethod
+    def _restore(self, progress: Mapping[str, Any]) -> None:
+        """Take `_progress()` back in."""
+
+    def options(self) -> dict[str, Any]:
+        """The constructor's further keyword arguments, so that a fresh twin can be built."""
+        return {}
+
+    # -- the contract --------------------------------------------------------------------------------------
+
+    def ask(self, k: int = 1) -> list[AnyQuery]:
+        """Up to k queries for k users who have not been asked."""
+        allowed = min(check_count(k, "k"), self.users - self.asked)
+        if allowed <= 0 or not self.can_ask():
+            return []
+        queries = self._next(allowed)
+        self.asked += len(queries)
+        return queries
+
+    def tell(self, reports: Iterable[AnyReport]) -> None:
+        """Take reports in; all are checked before any is used."""
+        batch = list(reports)
+        for report in batch:
+            self._check(report)
+        for report in batch:
+            self.heard += 1
+            # A report told to a rebuilt protocol was asked by the one that was killed.
+            self.asked = max(self.asked, self.heard + self.given_up)
+            if not self._use(report):
+                self.unused += 1
+
+    def give_up(self, queries: Iterable[AnyQuery]) -> None:
+        """Users who were asked these queries and will not answer."""
+        for query in queries:
+            self.given_up += 1
+            self.asked = max(self.asked, self.heard + self.given_up)
+            self._give_up(query)
+
+    def estimate(self) -> Estimate:
+        """The answer for the (first) quantile, as known now."""
+        return self._estimate(self.quantile)
+
+    def estimates(self) -> list[Estimate]:
+        """The answers for all quantiles, in their order."""
+        return [self._estimate(q) for q in self.quantiles]
+
+    def _estimate(self, quantile: float) -> Estimate:
+        index: int | None = 0 if self.domain.size == 1 and self.users > 0 else None
+        if index is None and self.heard - self.unused > 0:
+            index = self._answer(quantile)
+        return Estimate(
+            value=None if index is None else self.domain.value(index),
+            quantile=quantile,
+            users=self.heard,
+            guarantee=self.guarantee,
+            protocol=self.name,
+            bin=None if index is None else self.domain.bin(index),
+            unused=self.unused,
+        )
+
+    # -- state ---------------------------------------------------------------------------------------------
+
+    def settings(self) -> dict[str, Any]:
+        """Everything the constructor was given, as JSON."""
+        return {
+            "domain": self.domain.to_dict(),
+            "users": self.users,
+            "epsilon": self.epsilon,
+            "quantile": list(self.quantiles),
+            "guarantee": self.guarantee.to_dict(),
+            **self.options(),
+        }
+
+    def fresh(self) -> Protocol:
+        """A protocol with the same settings that has asked nobody."""
+        return self._built(self.settings())
+
+    @classmethod
+    def _built(cls, settings: Mapping[str, Any]) -> Protocol:
+        given = dict(settings)
+        quantiles = given.pop("quantile")
+        return cls(
+            domain_from_dict(given.pop("domain")),
+            quantile=quantiles[0] if len(quantiles) == 1 else quantiles,
+            guarantee=Guarantee(**given.pop("guarantee")),
+            **given,
+        )
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "protocol": self.name,
+            "settings": self.settings(),
+            "asked": self.asked,
+            "heard": self.heard,
+            "given_up": self.given_up,
+            "unused": self.unused,
+            "progress": self._progress(),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Protocol:
+        try:
+            protocol = cls._built(state["settings"])
+            for counter in ("asked", "heard", "given_up", "unused"):
+                setattr(protocol, counter, int(state[counter]))
+            protocol._restore(state["progress"])
+        except (KeyError, TypeError, IndexError) as error:
+            raise ProtocolError(f"not a state of protocol {cls.name!r}: {error!r}") from error
+        return protocol
+
+
+class ThresholdProtocol(Protocol):
+    """A protocol whose queries are thresholds, answered with one bit."""
+
+    @abstractmethod
+    def _use_bit(self, query: Query, bit: int) -> bool:
+        """Take one checked answer in; False if it came too late to be used."""
+
+    def _use(self, report: AnyReport) -> bool:
+        assert isinstance(report, Report)
+        return self._use_bit(report.query, report.bit)
+
+    def _check(self, report: AnyReport) -> None:
+        if not isinstance(report, Report):
+            raise ProtocolError(f"protocol {self.name!r} takes threshold reports, got {type(report).__name__}")
+        if report.bit not in (0, 1):
+            raise ProtocolError(f"a report's bit is 0 or 1, got {report.bit!r}")
+        self._check_query(report.query)
+
+    def _check_query(self, query: Query) -> None:
+        if not isinstance(query.threshold, int) or not 0 <= query.threshold <= self.domain.size - 2:
+            raise ProtocolError(
+                f"a threshold lies in 0 .. {self.domain.size - 2} (domain indices), got {query.threshold!r}"
+            )
+        if query.coin not in self.coins():
+            raise ProtocolError(f"this run never used the coin {query.coin!r}")
+
+    def coins(self) -> frozenset[int]:
+        """The flip thresholds this run's queries may carry."""
+        return frozenset((self.coin.threshold,))

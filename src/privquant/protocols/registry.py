@@ -1,0 +1,60 @@
+"""The protocols there are. A new one is one new file and one line here.
+
+`protocol(name, ...)` builds one; `protocol_class(name)` gives the class; `from_state` reads any state back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from privquant.domain import Domain
+from privquant.errors import InvalidInput, ProtocolError
+from privquant.protocols.base import Protocol
+
+# name -> module:class, loaded on first use.
+_PROTOCOLS = {
+    "naive": "privquant.protocols.naive:NaiveSearch",
+    "bayess": "privquant.protocols.bayess:BayeSS",
+    "bayeslearn": "privquant.protocols.bayeslearn:BayesLearn",
+    "hierarchical": "privquant.protocols.hierarchical:Hierarchical",
+    "isotonic": "privquant.protocols.isotonic:Isotonic",
+}
+
+DEFAULT_PROTOCOL = "isotonic"
+
+
+def protocol_names() -> tuple[str, ...]:
+    """The registered names, in the order the docs present them."""
+    return tuple(_PROTOCOLS)
+
+
+def protocol_class(name: str) -> type[Protocol]:
+    """The class behind a name."""
+    if not isinstance(name, str) or name not in _PROTOCOLS:
+        raise InvalidInput(f"unknown protocol {name!r}; there are {', '.join(_PROTOCOLS)}")
+    module, _, attribute = _PROTOCOLS[name].partition(":")
+    found = getattr(import_module(module), attribute)
+    assert issubclass(found, Protocol)
+    return found
+
+
+def protocol(name: str, domain: Domain, *, users: int, epsilon: float, **options: Any) -> Protocol:
+    """A protocol ready to ask. Options beyond quantile and guarantee are the protocol's own."""
+    made = protocol_class(name)
+    try:
+        return made(domain, users=users, epsilon=epsilon, **options)
+    except TypeError as error:
+        if "unexpected keyword argument" not in str(error):
+            raise
+        wrong = str(error).split("argument ")[-1]
+        raise InvalidInput(f"protocol {name!r} has no option {wrong}") from error
+
+
+def from_state(state: Mapping[str, Any]) -> Protocol:
+    """The protocol whose `state()` this is."""
+    name = state.get("protocol")
+    if name not in _PROTOCOLS:
+        raise ProtocolError(f"not a protocol's state: protocol is {name!r}; there are {', '.join(_PROTOCOLS)}")
+    return protocol_class(name).from_state(state)
