@@ -2,7 +2,9 @@
 
     ask(k)            up to k queries for k users who have not been asked; fewer at the end of a round or of the
                       plan; none when nothing can be asked now.
+    ask_counts(k)     the same as pairs (query, how many users it is for), for populations that answer by count.
     tell(reports)     any order, late, partial, several at a time. A report carries its whole query.
+    tell_counts(...)  many answers to one query at once, where the order of answers does not matter.
     give_up(queries)  users who were asked and will not answer. A round closes when told + given up = asked.
     estimate()        at any moment. Before any report: value None, users 0.
     state()           everything, as JSON; `from_state` in the registry reads it back.
@@ -96,8 +98,8 @@ class Protocol(ABC):
         """Whether `ask(1)` would give a query now."""
 
     @abstractmethod
-    def _next(self, k: int) -> list[AnyQuery]:
-        """At most k queries, k >= 1 and within the plan; asking is already allowed."""
+    def _next(self, k: int) -> list[tuple[AnyQuery, int]]:
+        """Queries with the number of users each is for, k >= 1 in all and within the plan; can_ask() holds."""
 
     @abstractmethod
     def _check(self, report: AnyReport) -> None:
@@ -130,12 +132,20 @@ class Protocol(ABC):
 
     def ask(self, k: int = 1) -> list[AnyQuery]:
         """Up to k queries for k users who have not been asked."""
+        return [query for query, count in self.ask_counts(k) for _ in range(count)]
+
+    def ask_counts(self, k: int) -> list[tuple[AnyQuery, int]]:
+        """Queries for up to k users who have not been asked, each with the number of users it is for."""
         allowed = min(check_count(k, "k"), self.users - self.asked)
         if allowed <= 0 or not self.can_ask():
             return []
-        queries = self._next(allowed)
-        self.asked += len(queries)
-        return queries
+        pairs = self._next(allowed)
+        self.asked += sum(count for _, count in pairs)
+        return pairs
+
+    def batch_size(self) -> int:
+        """How many users to ask before the next feedback, in a run that is free to choose."""
+        return 1
 
     def tell(self, reports: Iterable[AnyReport]) -> None:
         """Take reports in; all are checked before any is used."""
@@ -168,10 +178,14 @@ class Protocol(ABC):
         index: int | None = 0 if self.domain.size == 1 and self.users > 0 else None
         if index is None and self.heard - self.unused > 0:
             index = self._answer(quantile)
+        return self.estimate_at(index, quantile, users=self.heard)
+
+    def estimate_at(self, index: int | None, quantile: float, *, users: int) -> Estimate:
+        """The Estimate that says: this index is the answer."""
         return Estimate(
             value=None if index is None else self.domain.value(index),
             quantile=quantile,
-            users=self.heard,
+            users=users,
             guarantee=self.guarantee,
             protocol=self.name,
             bin=None if index is None else self.domain.bin(index),
@@ -230,11 +244,34 @@ class Protocol(ABC):
 
 
 class ThresholdProtocol(Protocol):
-    """A protocol whose queries are thresholds, answered with one bit."""
+    """A protocol whose queries are thresholds, answered with one bit.
 
-    @abstractmethod
+    takes_counts: the order of the answers to one query does not matter, so they may be told as a count.
+    """
+
+    takes_counts: ClassVar[bool] = False
+
+    def tell_counts(self, query: Query, answered: int, ones: int) -> None:
+        """`answered` reports to one query, `ones` of them ones; the same as telling them one by one."""
+        if not self.takes_counts:
+            raise ProtocolError(f"protocol {self.name!r} depends on the order of reports; tell them one by one")
+        if not 0 <= ones <= answered:
+            raise ProtocolError(f"ones must lie in 0 .. answered, got {ones} of {answered}")
+        if answered == 0:
+            return
+        self._check(Report(query, 0))
+        self.heard += answered
+        self.asked = max(self.asked, self.heard + self.given_up)
+        self.unused += answered - self._use_counts(query, answered, ones)
+
+    def _use_counts(self, query: Query, answered: int, ones: int) -> int:
+        """Take checked counts in; how many of the reports were used."""
+        used = sum(self._use_bit(query, 1) for _ in range(ones))
+        return used + sum(self._use_bit(query, 0) for _ in range(answered - ones))
+
     def _use_bit(self, query: Query, bit: int) -> bool:
         """Take one checked answer in; False if it came too late to be used."""
+        return self._use_counts(query, 1, bit) == 1
 
     def _use(self, report: AnyReport) -> bool:
         assert isinstance(report, Report)

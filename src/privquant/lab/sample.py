@@ -1,0 +1,62 @@
+"""The users' values as the lab holds them: domain indices, and their histogram when counts are enough."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privquant.errors import InvalidInput
+
+
+class Sample:
+    """n users' domain indices. Sorted distinct values and cumulative counts are made on first use."""
+
+    def __init__(self, indices: NDArray[np.int64], size: int) -> None:
+        self.indices = np.ascontiguousarray(indices, dtype=np.int64)
+        self.size = size
+        if self.indices.ndim != 1 or self.indices.size == 0:
+            raise InvalidInput(f"a sample is one column of at least one index, got shape {self.indices.shape}")
+        if int(self.indices.min()) < 0 or int(self.indices.max()) >= size:
+            raise InvalidInput(f"a sample's indices must lie in 0 .. {size - 1}")
+
+    @property
+    def n(self) -> int:
+        return int(self.indices.size)
+
+    @cached_property
+    def _histogram(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        values, counts = np.unique(self.indices, return_counts=True)
+        return values, np.cumsum(counts, dtype=np.int64)
+
+    @property
+    def values(self) -> NDArray[np.int64]:
+        """The distinct indices, rising."""
+        return self._histogram[0]
+
+    @property
+    def cumulative(self) -> NDArray[np.int64]:
+        """How many users are at or below each of `values`."""
+        return self._histogram[1]
+
+    def at_most(self, threshold: NDArray[np.int64] | int) -> NDArray[np.int64]:
+        """How many users have an index of at most `threshold` (an array or one number; -1 gives 0)."""
+        padded = np.concatenate(([0], self.cumulative))
+        found: NDArray[np.int64] = padded[np.searchsorted(self.values, threshold, side="right")]
+        return found
+
+    def quantile(self, q: float) -> int:
+        """The smallest index v with F(v) >= q."""
+        rank = int(np.searchsorted(self.cumulative, q * self.n - 1e-9, side="left"))
+        return int(self.values[min(rank, self.values.size - 1)])
+
+    def success(self, answers: NDArray[np.int64], q: float, alpha: float) -> NDArray[np.bool_]:
+        """F(v-1) < q + alpha and F(v) > q - alpha, for each answer v (the paper's coin is m = v - 1)."""
+        below, upto = self.at_most(answers - 1) / self.n, self.at_most(answers) / self.n
+        return np.asarray((below < q + alpha) & (upto > q - alpha))
+
+    def rank_error(self, answers: NDArray[np.int64], q: float) -> NDArray[np.float64]:
+        """Distance of q to [F(v-1), F(v)], for each answer v."""
+        below, upto = self.at_most(answers - 1) / self.n, self.at_most(answers) / self.n
+        return np.asarray(np.maximum(0.0, np.maximum(below - q, q - upto)))
