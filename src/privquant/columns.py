@@ -49,7 +49,10 @@ def to_indices(
     array = _as_array(values)
     present, dropped = _without_missing(array, missing)
     if present.size == 0:
-        raise InvalidInput("there are no values: at least one is needed" + (f" ({dropped} missing were dropped)" if dropped else ""))
+        raise InvalidInput(
+            "there are no values: at least one is needed"
+            + (f" ({dropped} missing were dropped)" if dropped else "")
+        )
     if isinstance(domain, Integers):
         return _integer_indices(present, domain, outside, fractions, dropped)
     assert isinstance(domain, Grid)
@@ -79,7 +82,9 @@ def _as_array(values: Any) -> NDArray[Any]:
         array = values
     if array.ndim != 1:
         raise InvalidInput(f"values must be one column, got an array of shape {array.shape}")
-    if array.dtype.kind not in "iufO" or (array.dtype.kind == "O" and array.size and not _numbers_only(array)):
+    if array.dtype.kind not in "iufO" or (
+        array.dtype.kind == "O" and array.size and not _numbers_only(array)
+    ):
         wrong = next((v for v in array.tolist() if not _is_number_or_missing(v)), array.dtype.name)
         raise InvalidInput(f"values must be numbers, got {wrong!r}")
     return array
@@ -95,8 +100,10 @@ def _foreign(values: Any) -> NDArray[Any]:
     if callable(getattr(values, "null_count", None)):  # polars: a method
         has_null = bool(values.null_count())
     if nullable and has_null:
-        listed = values.to_pylist() if hasattr(values, "to_pylist") else (
-            values.to_list() if hasattr(values, "to_list") else list(values)
+        listed = (
+            values.to_pylist()
+            if hasattr(values, "to_pylist")
+            else (values.to_list() if hasattr(values, "to_list") else list(values))
         )
         return np.array([None if _is_missing(v) else v for v in listed], dtype=object)
     if hasattr(values, "to_pylist") and has_null:
@@ -143,7 +150,9 @@ def _without_missing(array: NDArray[Any], missing: str) -> tuple[NDArray[Any], i
     return (array[~gone], count) if count else (array, 0)
 
 
-def _integer_indices(array: NDArray[Any], domain: Integers, outside: str, fractions: str, dropped: int) -> Column:
+def _integer_indices(
+    array: NDArray[Any], domain: Integers, outside: str, fractions: str, dropped: int
+) -> Column:
     rounded = 0
     if array.dtype.kind == "O":
         whole: list[int] = []

@@ -33,7 +33,11 @@ def run(
     progress: Progress | None = None,
 ) -> Estimate:
     """Ask until the protocol is finished; its estimate. Give at most one of batch, rounds, in_flight."""
-    given = [name for name, value in (("batch", batch), ("rounds", rounds), ("in_flight", in_flight)) if value is not None]
+    given = [
+        name
+        for name, value in (("batch", batch), ("rounds", rounds), ("in_flight", in_flight))
+        if value is not None
+    ]
     if len(given) > 1:
         raise InvalidInput(f"give at most one of batch, rounds and in_flight, got {' and '.join(given)}")
     if in_flight is not None:
@@ -59,8 +63,14 @@ def _schedule(protocol: Protocol, batch: int | None, rounds: int | None) -> Call
     return protocol.batch_size
 
 
-def _in_batches(protocol: Protocol, population: Any, size: Callable[[], int], progress: Progress | None) -> None:
-    by_count = isinstance(protocol, ThresholdProtocol) and protocol.takes_counts and hasattr(population, "answer_counts")
+def _in_batches(
+    protocol: Protocol, population: Any, size: Callable[[], int], progress: Progress | None
+) -> None:
+    by_count = (
+        isinstance(protocol, ThresholdProtocol)
+        and protocol.takes_counts
+        and hasattr(population, "answer_counts")
+    )
     while pairs := protocol.ask_counts(size()):
         if by_count:
             assert isinstance(protocol, ThresholdProtocol)

@@ -17,7 +17,9 @@ class Sample:
         self.indices = np.ascontiguousarray(indices, dtype=np.int64)
         self.size = size
         if self.indices.ndim != 1 or self.indices.size == 0:
-            raise InvalidInput(f"a sample is one column of at least one index, got shape {self.indices.shape}")
+            raise InvalidInput(
+                f"a sample is one column of at least one index, got shape {self.indices.shape}"
+            )
         if int(self.indices.min()) < 0 or int(self.indices.max()) >= size:
             raise InvalidInput(f"a sample's indices must lie in 0 .. {size - 1}")
 

@@ -80,7 +80,9 @@ def trials(
     if draw == "empirical" and planned > sample.n:
         raise InvalidInput(f"users must be at most the {sample.n} values given, got {planned}")
     template = make_protocol(protocol, domain, users=planned, epsilon=epsilon, quantile=quantile, **options)
-    return Trials(simulate_trials(template, sample, count, root, draw=draw, workers=workers), template, sample)
+    return Trials(
+        simulate_trials(template, sample, count, root, draw=draw, workers=workers), template, sample
+    )
 
 
 def simulate_trials(
