@@ -40,8 +40,8 @@ class Trials:
         domain = self.template.domain
         flat = [domain.value(int(i)) for i in self.indices.ravel()]
         found = np.array(flat, dtype=object if any(abs(v) >= 2**63 for v in flat) else None)
-        found = found.reshape(self.indices.shape)
-        return found[:, 0] if found.shape[1] == 1 else found
+        found = found.reshape(self.indices.shape[0], -1)
+        return found[:, 0] if self.indices.shape[1] == 1 else found
 
     def success(self, alpha: float) -> float:
         """Share of trials whose answer v has F(v-1) < q + alpha and F(v) > q - alpha (first quantile)."""
@@ -80,9 +80,7 @@ def trials(
     if draw == "empirical" and planned > sample.n:
         raise InvalidInput(f"users must be at most the {sample.n} values given, got {planned}")
     template = make_protocol(protocol, domain, users=planned, epsilon=epsilon, quantile=quantile, **options)
-    return Trials(
-        simulate_trials(template, sample, count, root, draw=draw, workers=workers), template, sample
-    )
+    return Trials(simulate_trials(template, sample, count, root, draw=draw, workers=workers), template, sample)
 
 
 def simulate_trials(

@@ -110,7 +110,8 @@ class Protocol(ABC):
         """Take a checked report in; False if it came too late to be used."""
 
     def _give_up(self, query: AnyQuery) -> None:
-        """Take notice that the user asked `query` will not answer."""
+        """Take notice that the user asked `query` will not answer; most protocols need not."""
+        return
 
     @abstractmethod
     def _answer(self, quantile: float) -> int | None:
@@ -254,9 +255,7 @@ class ThresholdProtocol(Protocol):
     def tell_counts(self, query: Query, answered: int, ones: int) -> None:
         """`answered` reports to one query, `ones` of them ones; the same as telling them one by one."""
         if not self.takes_counts:
-            raise ProtocolError(
-                f"protocol {self.name!r} depends on the order of reports; tell them one by one"
-            )
+            raise ProtocolError(f"protocol {self.name!r} depends on the order of reports; tell them one by one")
         if not 0 <= ones <= answered:
             raise ProtocolError(f"ones must lie in 0 .. answered, got {ones} of {answered}")
         if answered == 0:
@@ -281,9 +280,7 @@ class ThresholdProtocol(Protocol):
 
     def _check(self, report: AnyReport) -> None:
         if not isinstance(report, Report):
-            raise ProtocolError(
-                f"protocol {self.name!r} takes threshold reports, got {type(report).__name__}"
-            )
+            raise ProtocolError(f"protocol {self.name!r} takes threshold reports, got {type(report).__name__}")
         if report.bit not in (0, 1):
             raise ProtocolError(f"a report's bit is 0 or 1, got {report.bit!r}")
         self._check_query(report.query)

@@ -35,8 +35,7 @@ def protocol_class(name: str) -> type[Protocol]:
     if not isinstance(name, str) or name not in _PROTOCOLS:
         raise InvalidInput(f"unknown protocol {name!r}; there are {', '.join(_PROTOCOLS)}")
     module, _, attribute = _PROTOCOLS[name].partition(":")
-    found = getattr(import_module(module), attribute)
-    assert issubclass(found, Protocol)
+    found: type[Protocol] = getattr(import_module(module), attribute)
     return found
 
 

@@ -1,0 +1,139 @@
+"""`privquant estimate`: simulate a private collection from a column you already hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from privquant.domain import Domain, Grid, Integers, LogGrid
+from privquant.errors import InvalidInput
+
+
+def register(app: typer.Typer) -> None:
+    app.command("estimate")(estimate)
+
+
+def estimate(
+    file: Annotated[Path, typer.Argument(help="CSV or Parquet file.", show_default=False)],
+    column: Annotated[str, typer.Option(help="Column that holds the numbers.", show_default=False)],
+    epsilon: Annotated[float, typer.Option(help="Privacy of each user's answer; smaller is more private.")] = 1.0,
+    low: Annotated[
+        float | None, typer.Option(help="Lowest value that can occur (not taken from the data).")
+    ] = None,
+    high: Annotated[float | None, typer.Option(help="Highest value that can occur.")] = None,
+    bins: Annotated[
+        int | None,
+        typer.Option(help="For continuous values: this many equal bins between low and high."),
+    ] = None,
+    log: Annotated[bool, typer.Option("--log", help="With --bins: bins of equal ratio (needs low > 0).")] = False,
+    quantile: Annotated[
+        list[float] | None, typer.Option(help="Quantile; repeat for several. [default: 0.5]")
+    ] = None,
+    protocol: Annotated[str | None, typer.Option(help="Protocol to run. [default: the package's default]")] = None,
+    interval: Annotated[
+        float | None,
+        typer.Option(help="Also certify an interval at this confidence, e.g. 0.95 (costs accuracy)."),
+    ] = None,
+    missing: Annotated[str, typer.Option(help="Missing values: refuse or drop.")] = "refuse",
+    fractions: Annotated[str, typer.Option(help="Fractions in a whole-number domain: refuse or round.")] = "refuse",
+    outside: Annotated[str, typer.Option(help="Values outside low .. high: clamp or refuse.")] = "clamp",
+    seed: Annotated[int | None, typer.Option(help="Seed of the simulated coins, for a repeatable run.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Estimate quantiles of a column as a private collection would find them.
+
+    This SIMULATES the collection from data you already hold: each row is a user who answers one yes/no question
+    through a biased coin. Nothing is sent anywhere. The true quantile stands beside the estimate.
+    """
+    import numpy as np
+
+    from privquant.columns import to_indices
+    from privquant.lab.data import read_column
+    from privquant.lab.face import quantile as find
+    from privquant.lab.sample import Sample
+    from privquant.protocols.registry import DEFAULT_PROTOCOL
+
+    domain = _domain(low, high, bins, log)
+    values = read_column(file, column)
+    wanted = sorted(quantile or [0.5])
+    options: dict[str, Any] = {} if interval is None else {"interval": interval}
+    handling: dict[str, Any] = {"missing": missing, "fractions": fractions, "outside": outside}
+    found = find(
+        values,
+        wanted,
+        epsilon=epsilon,
+        domain=domain,
+        protocol=protocol or DEFAULT_PROTOCOL,
+        rng=seed,
+        **handling,
+        **options,
+    )
+    sample = Sample(to_indices(values, domain, **handling).indices, domain.size)
+    rows = []
+    for estimate_ in found:
+        truth = sample.quantile(estimate_.quantile)
+        row = {**estimate_.to_dict(), "simulated": True, "truth": domain.value(truth)}
+        if estimate_.value is not None:
+            answer = np.array([domain.index(estimate_.value)])
+            row["rank_error"] = float(sample.rank_error(answer, estimate_.quantile)[0])
+        rows.append(row)
+    if as_json:
+        print(json.dumps(rows[0] if len(rows) == 1 else rows, indent=2))
+        return
+    _show(rows, str(found[0].guarantee), file, column)
+
+
+def _domain(low: float | None, high: float | None, bins: int | None, log: bool) -> Domain:
+    if low is None or high is None:
+        raise InvalidInput(
+            "--low and --high are needed: the bounds are part of the question and never inferred from the data, "
+            "because bounds found in the data would reveal data"
+        )
+    if bins is not None:
+        if log:
+            return LogGrid(low, high, bins)
+        if bins < 1 or not low < high:
+            raise InvalidInput(
+                f"--bins needs at least 1 bin and low < high, got bins={bins}, low={low}, high={high}"
+            )
+        return Grid([low + (high - low) * k / bins for k in range(bins + 1)])
+    if low != int(low) or high != int(high):
+        raise InvalidInput(
+            f"--low and --high must be whole numbers, got {low:g} and {high:g}; add --bins N for continuous values"
+        )
+    return Integers(int(low), int(high))
+
+
+def _show(rows: list[dict[str, object]], guarantee: str, file: Path, column: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table(title=f"{column} in {file.name}: simulated private collection from data you already hold")
+    for heading in ("quantile", "estimate", "truth", "rank error", "users"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        shown = "no answer" if row["value"] is None else str(row["bin"] or row["value"])
+        error = row.get("rank_error")
+        table.add_row(
+            f"{row['quantile']:g}",
+            shown,
+            str(row["truth"]),
+            "-" if error is None else f"{error:.2%}",
+            str(row["users"]),
+        )
+    console.print(table)
+    for row in rows:
+        if isinstance(row["interval"], dict):
+            low, high = row["interval"]["low"], row["interval"]["high"]
+            console.print(
+                f"quantile {row['quantile']:g}: certified between {'no bound' if low is None else low} and "
+                f"{'no bound' if high is None else high} ({row['interval']['confidence']:.0%})"
+            )
+    console.print(guarantee)
+    notes = rows[0]["notes"]
+    for note in notes if isinstance(notes, list) else []:
+        console.print(f"Note: {note}.")

@@ -1,0 +1,158 @@
+"""The public face: `privquant.median` and `privquant.quantile` on a column you hold.
+
+They simulate the whole collection: every value becomes a user, asked at most one question and answering with
+one bit through the coin. What comes back is what the protocol would have said to an aggregator who never saw
+the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from privquant._numba import HAVE_NUMBA
+from privquant.columns import to_indices
+from privquant.domain import Domain, check_domain
+from privquant.lab.engine import simulate_by_asking, simulator
+from privquant.lab.populations import CountUsers, Users
+from privquant.lab.run import Progress, run
+from privquant.lab.sample import Sample
+from privquant.messages import Estimate
+from privquant.protocols.base import Protocol, ThresholdProtocol
+from privquant.protocols.registry import DEFAULT_PROTOCOL, protocol_class
+from privquant.protocols.registry import protocol as make_protocol
+from privquant.validation import check_epsilon, check_quantiles
+
+# Beyond this many users a protocol that must be asked one by one runs on the compiled engine.
+ONE_BY_ONE = 20_000
+
+
+def median(
+    values: Any,
+    *,
+    epsilon: float,
+    domain: Domain,
+    protocol: str = DEFAULT_PROTOCOL,
+    rng: Any = None,
+    **options: Any,
+) -> Estimate:
+    """The median of a column, as a private collection would have found it. See `quantile`."""
+    return quantile(values, 0.5, epsilon=epsilon, domain=domain, protocol=protocol, rng=rng, **options)
+
+
+@overload
+def quantile(
+    values: Any,
+    q: float,
+    *,
+    epsilon: float,
+    domain: Domain,
+    protocol: str = ...,
+    rng: Any = ...,
+    outside: str = ...,
+    missing: str = ...,
+    fractions: str = ...,
+    progress: Progress | None = ...,
+    **options: Any,
+) -> Estimate: ...
+
+
+@overload
+def quantile(
+    values: Any,
+    q: Sequence[float],
+    *,
+    epsilon: float,
+    domain: Domain,
+    protocol: str = ...,
+    rng: Any = ...,
+    outside: str = ...,
+    missing: str = ...,
+    fractions: str = ...,
+    progress: Progress | None = ...,
+    **options: Any,
+) -> list[Estimate]: ...
+
+
+def quantile(
+    values: Any,
+    q: float | Sequence[float],
+    *,
+    epsilon: float,
+    domain: Domain,
+    protocol: str = DEFAULT_PROTOCOL,
+    rng: Any = None,
+    outside: str = "clamp",
+    missing: str = "refuse",
+    fractions: str = "refuse",
+    progress: Progress | None = None,
+    **options: Any,
+) -> Estimate | list[Estimate]:
+    """One quantile, or several (a sequence gives a list), of a column.
+
+    values:    a list, numpy array, or pandas, polars or arrow column of numbers; one value a user.
+    epsilon:   of each user's coin.
+    domain:    Integers, Grid or LogGrid; never inferred from the values.
+    rng:       a seed or a numpy Generator for the simulated coins and order of users (as in SPEC 7).
+    outside, missing, fractions: what to do with such values, see `privquant.columns.to_indices`.
+    progress:  called with (users heard, users planned) as the collection goes on.
+    options:   the protocol's own.
+
+    A protocol that answers one quantile a run gets the users divided at random between the quantiles.
+    """
+    check_domain(domain)
+    check_epsilon(epsilon)
+    wanted = check_quantiles(q)
+    kind = protocol_class(protocol)
+    generator = np.random.default_rng(rng)
+    column = to_indices(values, domain, outside=outside, missing=missing, fractions=fractions)
+    settings: dict[str, Any] = {"epsilon": epsilon, **options}
+    if len(wanted) == 1 or kind.many_quantiles:
+        made = make_protocol(protocol, domain, users=column.indices.size, quantile=wanted, **settings)
+        found = _collect(made, Sample(column.indices, domain.size), generator, progress)
+    else:
+        found = []
+        groups = np.array_split(generator.permutation(column.indices), len(wanted))
+        for one, group in zip(wanted, groups, strict=True):
+            made = make_protocol(protocol, domain, users=group.size, quantile=one, **settings)
+            if group.size:
+                found += _collect(made, Sample(group, domain.size), generator, progress)
+            else:
+                found += made.estimates()
+    noted = [_with_notes(estimate, column.clamped, column.dropped, column.rounded) for estimate in found]
+    return noted[0] if not isinstance(q, Sequence | np.ndarray) else noted
+
+
+def _collect(
+    protocol: Protocol, sample: Sample, rng: np.random.Generator, progress: Progress | None
+) -> list[Estimate]:
+    by_count = isinstance(protocol, ThresholdProtocol) and protocol.takes_counts
+    if not by_count and HAVE_NUMBA and sample.n > ONE_BY_ONE:
+        simulate = simulator(protocol)
+        if simulate is not simulate_by_asking:
+            answers = simulate(protocol, sample, 1, rng, draw="empirical")[0]
+            if progress is not None:
+                progress(sample.n, sample.n)
+            return [
+                protocol.estimate_at(int(index), q, users=sample.n)
+                for index, q in zip(answers, protocol.quantiles, strict=True)
+            ]
+    run(protocol, (CountUsers if by_count else Users)(sample, rng), progress=progress)
+    return protocol.estimates()
+
+
+def _with_notes(estimate: Estimate, clamped: int, dropped: int, rounded: int) -> Estimate:
+    from dataclasses import replace
+
+    notes = [
+        f"{count} values were {what}"
+        for count, what in (
+            (clamped, "outside the domain and clamped to its ends"),
+            (dropped, "missing and left out"),
+            (rounded, "rounded to whole numbers"),
+        )
+        if count
+    ]
+    return replace(estimate, notes=(*estimate.notes, *notes)) if notes else estimate
