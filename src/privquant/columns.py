@@ -82,9 +82,7 @@ def _as_array(values: Any) -> NDArray[Any]:
         array = values
     if array.ndim != 1:
         raise InvalidInput(f"values must be one column, got an array of shape {array.shape}")
-    if array.dtype.kind not in "iufO" or (
-        array.dtype.kind == "O" and array.size and not _numbers_only(array)
-    ):
+    if array.dtype.kind not in "iufO" or (array.dtype.kind == "O" and array.size and not _numbers_only(array)):
         wrong = next((v for v in array.tolist() if not _is_number_or_missing(v)), array.dtype.name)
         raise InvalidInput(f"values must be numbers, got {wrong!r}")
     return array
@@ -144,15 +142,12 @@ def _without_missing(array: NDArray[Any], missing: str) -> tuple[NDArray[Any], i
     count = int(gone.sum())
     if count and missing == "refuse":
         raise InvalidInput(
-            f"{count} of {array.size} values are missing (None or NaN); "
-            "say missing='drop' to leave those users out"
+            f"{count} of {array.size} values are missing (None or NaN); say missing='drop' to leave those users out"
         )
     return (array[~gone], count) if count else (array, 0)
 
 
-def _integer_indices(
-    array: NDArray[Any], domain: Integers, outside: str, fractions: str, dropped: int
-) -> Column:
+def _integer_indices(array: NDArray[Any], domain: Integers, outside: str, fractions: str, dropped: int) -> Column:
     rounded = 0
     if array.dtype.kind == "O":
         whole: list[int] = []

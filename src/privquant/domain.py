@@ -93,9 +93,7 @@ class Integers(Domain):
             raise InvalidInput(f"a value must be a whole number in {self.low} .. {self.high}, got {value!r}")
         if not isinstance(value, numbers.Integral):
             if math.isfinite(value) and float(value) != math.floor(value):
-                raise InvalidInput(
-                    f"a value must be a whole number in {self.low} .. {self.high}, got {value!r}"
-                )
+                raise InvalidInput(f"a value must be a whole number in {self.low} .. {self.high}, got {value!r}")
             if not math.isfinite(value):
                 if outside == "refuse":
                     raise InvalidInput(f"value {value!r} is outside {self.low} .. {self.high}")
@@ -167,9 +165,7 @@ class LogGrid(Grid):
     def __init__(self, low: float, high: float, bins: int) -> None:
         if isinstance(bins, bool) or not isinstance(bins, numbers.Integral) or bins < 1:
             raise InvalidInput(f"LogGrid: bins must be a whole number of at least 1, got {bins!r}")
-        if not (
-            isinstance(low, numbers.Real) and isinstance(high, numbers.Real) and 0 < low < high < math.inf
-        ):
+        if not (isinstance(low, numbers.Real) and isinstance(high, numbers.Real) and 0 < low < high < math.inf):
             raise InvalidInput(f"LogGrid: 0 < low < high is needed, got low={low!r}, high={high!r}")
         step = math.log(high / low) / bins
         inner = (low * math.exp(step * k) for k in range(1, int(bins)))
@@ -183,9 +179,7 @@ def domain_from_dict(form: Mapping[str, Any]) -> Domain:
         return Integers(form["low"], form["high"])
     if kind == "grid" and set(form) == {"kind", "edges"}:
         return Grid(form["edges"])
-    raise InvalidInput(
-        f"not a domain: {dict(form)!r}; allowed kinds are 'integers' (low, high) and 'grid' (edges)"
-    )
+    raise InvalidInput(f"not a domain: {dict(form)!r}; allowed kinds are 'integers' (low, high) and 'grid' (edges)")
 
 
 def check_domain(domain: object) -> Domain:

@@ -107,9 +107,7 @@ class CountUsers:
     def answer_counts(self, query: Query, count: int) -> int:
         rng = self._rng
         if self._statistical:
-            true_ones = int(
-                rng.binomial(count, float(self._sample.at_most(query.threshold)) / self._sample.n)
-            )
+            true_ones = int(rng.binomial(count, float(self._sample.at_most(query.threshold)) / self._sample.n))
         else:
             true_ones = self._draw(query.threshold, count)
         flip = Coin(query.coin).flip

@@ -63,13 +63,9 @@ def _schedule(protocol: Protocol, batch: int | None, rounds: int | None) -> Call
     return protocol.batch_size
 
 
-def _in_batches(
-    protocol: Protocol, population: Any, size: Callable[[], int], progress: Progress | None
-) -> None:
+def _in_batches(protocol: Protocol, population: Any, size: Callable[[], int], progress: Progress | None) -> None:
     by_count = (
-        isinstance(protocol, ThresholdProtocol)
-        and protocol.takes_counts
-        and hasattr(population, "answer_counts")
+        isinstance(protocol, ThresholdProtocol) and protocol.takes_counts and hasattr(population, "answer_counts")
     )
     while pairs := protocol.ask_counts(size()):
         if by_count:

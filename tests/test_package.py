@@ -1,0 +1,73 @@
+"""The package as a whole: what importing it needs, and what it says of itself."""
+
+import subprocess
+import sys
+
+import privquant
+
+BLOCKER = """
+import sys
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.split('.')[0] in BLOCKED:
+            raise ImportError('blocked: ' + name)
+sys.meta_path.insert(0, Block())
+"""
+
+
+def run_without(blocked: set[str], code: str) -> subprocess.CompletedProcess[str]:
+    script = f"BLOCKED = {blocked!r}\n{BLOCKER}\n{code}"
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+
+
+HEAVY = {"numba", "typer", "rich", "matplotlib", "pyarrow", "pandas", "polars", "scipy", "fastapi", "sqlalchemy",
+         "cryptography", "alembic", "uvicorn", "hypothesis"}  # fmt: skip
+
+
+def test_the_library_needs_numpy_alone():
+    code = """
+import numpy as np, privquant as pq
+for name in pq.protocol_names():
+    options = {"encoding": "hadamard"} if name == "hierarchical" else {}
+    got = pq.median(np.arange(60), epsilon=3.0, domain=pq.Integers(0, 63), rng=1, protocol=name, **options)
+    assert got.users == 60, got
+print(pq.median(np.arange(2000) % 97, epsilon=3.0, domain=pq.Integers(0, 127), rng=1).value)
+"""
+    done = run_without(HEAVY, code)
+    assert done.returncode == 0, done.stderr
+    assert 30 <= int(done.stdout) <= 66
+
+
+def test_without_numba_the_answers_are_the_same():
+    code = """
+import numpy as np, privquant as pq
+values = np.arange(1500) % 97
+print([pq.median(values, epsilon=2.0, domain=pq.Integers(0, 127), rng=1, protocol=name).value
+       for name in ("naive", "bayeslearn", "bayess", "isotonic")])
+"""
+    with_numba, without = run_without(set(), code), run_without({"numba"}, code)
+    assert with_numba.returncode == 0, with_numba.stderr
+    assert without.stdout == with_numba.stdout, without.stderr
+
+
+def test_importing_the_package_needs_not_even_numpy():
+    done = run_without(HEAVY | {"numpy"}, "import privquant; print(privquant.Integers(0, 3).size, dir(privquant)[0])")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("4 ")
+
+
+def test_the_blocker_blocks():
+    assert run_without({"numpy"}, "import numpy").returncode != 0
+
+
+def test_the_command_line_says_what_is_missing():
+    done = run_without({"typer"}, "from privquant.cli import main; main()")
+    assert done.returncode == 2
+    assert "pip install 'privquant[cli]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_version_and_public_names():
+    assert privquant.__version__[0].isdigit()
+    for name in privquant.__all__:
+        assert getattr(privquant, name) is not None
