@@ -107,6 +107,7 @@ class Guarantee:
 
     trust: "local" (nobody is trusted; epsilon is the coin's) or "shuffle" (the shuffler is trusted to mix at
     least `batch` honest reports: (epsilon, delta); if it does not, local_epsilon is what is left).
+    answers: how many answers of one user these numbers cover together (see `privquant.privacy.composition`).
     """
 
     trust: str
@@ -114,12 +115,14 @@ class Guarantee:
     delta: float = 0.0
     local_epsilon: float | None = None
     batch: int | None = None
+    answers: int = 1
 
     def __str__(self) -> str:
+        subject = "Each answer is" if self.answers == 1 else f"A user's {self.answers} answers together are"
         if self.trust == "local":
-            return f"Each answer is {self.epsilon:.4g}-differentially private whatever any server does."
+            return f"{subject} {self.epsilon:.4g}-differentially private whatever any server does."
         return (
-            f"Each answer is ({self.epsilon:.4g}, {self.delta:.2g})-differentially private if the shuffler is "
+            f"{subject} ({self.epsilon:.4g}, {self.delta:.2g})-differentially private if the shuffler is "
             f"honest and mixes at least {self.batch} honest reports, and {self.local_epsilon:.4g}-differentially "
             "private otherwise."
         )

@@ -9,10 +9,9 @@ No float takes part in the draw. Standard library only: this runs on the device.
 
 from __future__ import annotations
 
-import math
 import secrets
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from privquant.errors import InvalidInput
 from privquant.validation import check_epsilon
@@ -20,7 +19,8 @@ from privquant.validation import check_epsilon
 DRAW = 2**64
 
 # 60 digits: 2^64 has 20, so the bracket around e^epsilon below is narrower than one part in 10^39 of T.
-_CONTEXT = Context(prec=60, rounding=ROUND_CEILING, Emax=10**6, Emin=-(10**6))
+_DOWN = Context(prec=60, rounding=ROUND_FLOOR, Emax=10**6, Emin=-(10**6))
+_UP = Context(prec=60, rounding=ROUND_CEILING, Emax=10**6, Emin=-(10**6))
 
 
 def flip_threshold(epsilon: float) -> int:
@@ -32,18 +32,19 @@ def flip_threshold(epsilon: float) -> int:
     if asked > 50:
         return 1
     # Decimal's exp is correctly rounded to nearest; one unit in the last place below it is a lower bound.
-    grown = _CONTEXT.next_minus(_CONTEXT.exp(Decimal(asked)))
-    quotient = _CONTEXT.divide(Decimal(DRAW), _CONTEXT.add(Decimal(1), grown))
+    grown = _DOWN.next_minus(_DOWN.exp(Decimal(asked)))
+    quotient = _UP.divide(Decimal(DRAW), _DOWN.add(Decimal(1), grown))
     return min(int(quotient.to_integral_value(rounding=ROUND_CEILING)), DRAW // 2 - 1)
 
 
 def real_epsilon(threshold: int) -> float:
-    """The epsilon a flip threshold really gives: ln((2^64 - T)/T); the inverse of `flip_threshold`."""
+    """The epsilon a flip threshold really gives: ln((2^64 - T)/T); the inverse of `flip_threshold`.
+
+    Rounded to the nearest float from 60 digits, so that real_epsilon(flip_threshold(e)) <= e holds between
+    floats too: a device that compares it with its own limit never refuses the coin of exactly that limit.
+    """
     flips = check_flip_threshold(threshold)
-    if flips < DRAW // 4:
-        return math.log((DRAW - flips) / flips)
-    # Near a fair coin the ratio is close to 1: keep the digits that its logarithm consists of.
-    return math.log1p((DRAW - 2 * flips) / flips)
+    return float(_DOWN.ln(_DOWN.divide(Decimal(DRAW - flips), Decimal(flips))))
 
 
 def check_flip_threshold(threshold: int) -> int:
@@ -94,5 +95,11 @@ class Coin:
         The draw has a fixed size and there is no branch on the bit. Never call it twice for one measurement:
         two throws cost twice epsilon.
         """
-        flipped = int.from_bytes(secrets.token_bytes(8), "big") < self.threshold
-        return (bit & 1) ^ int(flipped)
+        return self.report(bit, secrets.token_bytes(8))
+
+    def report(self, bit: int, draw: bytes) -> int:
+        """What a draw of 8 bytes, most significant first, makes of a bit: flipped iff it is below T.
+
+        Separate from `throw` so that the shipped arithmetic can be held against test vectors.
+        """
+        return (bit & 1) ^ int(int.from_bytes(draw, "big") < self.threshold)

@@ -1,0 +1,87 @@
+"""What several answers promise together.
+
+`worst_round`: every user answers in one round only, so the rounds do not add up; the promise to each user is
+that of the worst single round. `same_user`: one user answers in several campaigns; pure and approximate
+epsilons add up, and so do the deltas and what is left if no shuffler is honest.
+
+Sums are exact. A float stands for the shortest decimal that names it, so ten times 0.1 is 1 and a budget of 1
+is met, not missed by a drift; the result is rounded up where it is no float.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+
+from privquant.errors import InvalidInput
+from privquant.messages import Guarantee
+
+
+def exact(value: float | int | str | Fraction) -> Fraction:
+    """A privacy parameter as the rational that was written."""
+    try:
+        found = Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
+    except (ValueError, TypeError, ZeroDivisionError) as error:
+        raise InvalidInput(f"a privacy parameter is a number of at least 0, got {value!r}") from error
+    if found < 0:
+        raise InvalidInput(f"a privacy parameter is a number of at least 0, got {value!r}")
+    return found
+
+
+def total(values: Iterable[float | int | str | Fraction]) -> Fraction:
+    """The exact sum of privacy parameters."""
+    return sum((exact(value) for value in values), Fraction(0))
+
+
+def rounded_up(value: Fraction) -> float:
+    """A float that names at least `value`: the nearest one, or the next above it."""
+    nearest = float(value)
+    return nearest if exact(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def worst_round(guarantees: Iterable[Guarantee]) -> Guarantee:
+    """The promise to each user when every user answers in one of these rounds only."""
+    rounds = _some(guarantees)
+    return _combined(
+        rounds,
+        epsilon=max(g.epsilon for g in rounds),
+        delta=max(g.delta for g in rounds),
+        local=max(_local(g) for g in rounds),
+        answers=max(g.answers for g in rounds),
+    )
+
+
+def same_user(guarantees: Iterable[Guarantee]) -> Guarantee:
+    """The promise to a user who answers under all of these, whatever the answers have to do with each other."""
+    campaigns = _some(guarantees)
+    return _combined(
+        campaigns,
+        epsilon=rounded_up(total(g.epsilon for g in campaigns)),
+        delta=min(1.0, rounded_up(total(g.delta for g in campaigns))),
+        local=rounded_up(total(_local(g) for g in campaigns)),
+        answers=sum(g.answers for g in campaigns),
+    )
+
+
+def _local(guarantee: Guarantee) -> float:
+    """What is left of a guarantee when nobody is trusted."""
+    if guarantee.trust == "local":
+        return guarantee.epsilon
+    if guarantee.local_epsilon is None:
+        raise InvalidInput("a shuffle guarantee without its local_epsilon cannot be composed")
+    return guarantee.local_epsilon
+
+
+def _combined(parts: list[Guarantee], *, epsilon: float, delta: float, local: float, answers: int) -> Guarantee:
+    batches = [g.batch for g in parts if g.batch is not None]
+    if all(g.trust == "local" for g in parts):
+        return Guarantee("local", epsilon, answers=answers)
+    return Guarantee("shuffle", epsilon, delta, local, min(batches, default=None), answers)
+
+
+def _some(guarantees: Iterable[Guarantee]) -> list[Guarantee]:
+    found = list(guarantees)
+    if not found:
+        raise InvalidInput("there is no guarantee to compose; give at least one")
+    return found

@@ -1,0 +1,254 @@
+"""What a shuffled batch promises: (epsilon, delta) from the coin's own epsilon and the size of the batch.
+
+    delta(epsilon=1.0, local_epsilon=7.6, batch=100_000)          the delta that holds at epsilon
+    epsilon(local_epsilon=7.6, batch=100_000, delta=1e-8)         the epsilon that holds at delta
+    local_epsilon(epsilon=1.0, delta=1e-8, batch=100_000)         the most honest coin that keeps (epsilon, delta)
+
+Every number is an upper bound that holds: "exact" returns the certified upper end of a bracket no wider than
+`rtol` (in delta) around the true value for randomized response; the other methods hold for any randomizer of
+that local epsilon, so a shuffled tree can be accounted for with them. None is ever worse than plain local
+privacy. epsilon(local_epsilon(e)) <= e at equal rtol.
+
+`colluding` is the fraction of users who work with the aggregator or are fake: only the others hide anybody.
+For drop-outs use the number who answered as `batch`, or calibrate at the smallest batch that is forwarded.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable
+from fractions import Fraction
+
+from privquant.errors import InvalidInput
+from privquant.messages import Guarantee
+from privquant.privacy import shuffle_bounds, shuffle_exact
+from privquant.privacy.shuffle_exact import Bracket, log_extreme, stakes
+from privquant.validation import check_choice, check_count, check_epsilon, check_probability
+
+METHODS = ("exact", "stronger", "clones", "theorem", "lemma")
+
+# ln(2^64 - 1) rounded down: no coin of 64-bit draws is more honest.
+LARGEST_LOCAL_EPSILON = 44.36
+LARGEST_BATCH = 10**12
+SMALLEST_RTOL = 1e-7
+
+
+def delta(
+    *,
+    epsilon: float,
+    local_epsilon: float,
+    batch: int,
+    method: str = "exact",
+    rtol: float = 1e-3,
+    colluding: float = 0.0,
+) -> float:
+    """The delta that holds at `epsilon` (which may be 0: then it is the total variation distance)."""
+    at = 0.0 if epsilon == 0 and not isinstance(epsilon, bool) else check_epsilon(epsilon)
+    local = _check_local(local_epsilon)
+    return _upper(_check_method(method), at, local, honest(batch, colluding), _check_rtol(rtol))
+
+
+def bracket(*, epsilon: float, local_epsilon: float, batch: int, rtol: float = 1e-3) -> Bracket:
+    """Both certified ends of the exact delta, and the worst number of ones among the others."""
+    at = 0.0 if epsilon == 0 and not isinstance(epsilon, bool) else check_epsilon(epsilon)
+    return shuffle_exact.bracket(at, _check_local(local_epsilon), honest(batch, 0.0), _check_rtol(rtol))
+
+
+def epsilon(
+    *,
+    local_epsilon: float,
+    batch: int,
+    delta: float,
+    method: str = "exact",
+    rtol: float = 1e-3,
+    colluding: float = 0.0,
+) -> float:
+    """The epsilon that holds at `delta`: at most local_epsilon, and 0 where delta alone covers everything."""
+    chosen, local, d = _check_method(method), _check_local(local_epsilon), check_probability(delta, "delta")
+    others, tight = honest(batch, colluding), _check_rtol(rtol)
+    if chosen in shuffle_bounds.EPSILON:
+        return min(local, shuffle_bounds.EPSILON[chosen](local, others, d))
+    target = math.log(d)
+
+    def log_upper(at: float) -> float:
+        return _log(_upper(chosen, at, local, others, tight))
+
+    def log_floor(at: float) -> float:
+        return log_extreme(at, local, others)
+
+    # Below the root of the floor the true delta is above the target, whatever the method.
+    if log_floor(0.0) <= target:
+        if log_upper(0.0) <= target:
+            return 0.0
+        least = 0.0
+    else:
+        least = _root(log_floor, local, 0.0, target)
+    return _edge(log_upper, good=local, bad=least, start=least, target=target, slack=tight)
+
+
+def local_epsilon(
+    *,
+    epsilon: float,
+    delta: float,
+    batch: int,
+    method: str = "exact",
+    rtol: float = 1e-3,
+    cap: float | None = None,
+    colluding: float = 0.0,
+) -> float:
+    """The largest local epsilon whose shuffled batch keeps (epsilon, delta); at least epsilon, at most cap.
+
+    The cap is what is left if shuffler and aggregator work together; it also wins over epsilon.
+    """
+    chosen, e, d = _check_method(method), check_epsilon(epsilon), check_probability(delta, "delta")
+    others, tight = honest(batch, colluding), _check_rtol(rtol)
+    most = LARGEST_LOCAL_EPSILON if cap is None else min(check_epsilon(cap, "cap"), LARGEST_LOCAL_EPSILON)
+    if most <= e:
+        return most
+    if chosen in shuffle_bounds.EPSILON:
+        closed = shuffle_bounds.EPSILON[chosen]
+        return _last(lambda x: min(x, closed(x, others, d)) <= e, e, most)
+    # epsilon() may come out where the true delta is d (1 - 2 rtol): one rtol more and it cannot pass e.
+    target = math.log(d) + math.log1p(-3 * tight)
+
+    def log_upper(at: float) -> float:
+        return _log(_upper(chosen, e, at, others, tight))
+
+    def log_floor(at: float) -> float:
+        return log_extreme(e, at, others)
+
+    if log_floor(most) <= target:
+        if log_upper(most) <= target:
+            return most
+        highest = most
+    else:
+        highest = _root(log_floor, e, most, target)
+    return _edge(log_upper, good=e, bad=highest, start=highest, target=target, slack=tight)
+
+
+def guarantee(
+    *,
+    local_epsilon: float,
+    batch: int,
+    delta: float,
+    method: str = "exact",
+    rtol: float = 1e-3,
+    colluding: float = 0.0,
+    answered: int | None = None,
+) -> Guarantee:
+    """What a user of this coin was promised; with `answered`, what holds if only so many of the batch did."""
+    planned = check_count(batch, "batch", 1)
+    real = planned if answered is None else check_count(answered, "answered", 1)
+    if real > planned:
+        raise InvalidInput(f"answered is at most the batch of {planned}, got {answered}")
+    reached = epsilon(
+        local_epsilon=local_epsilon, batch=real, delta=delta, method=method, rtol=rtol, colluding=colluding
+    )
+    return Guarantee("shuffle", reached, delta, float(local_epsilon), honest(real, colluding))
+
+
+def honest(batch: int, colluding: float = 0.0) -> int:
+    """Users of a batch who hide each other when a fraction `colluding` does not; at least the user alone."""
+    size = check_count(batch, "batch", 1)
+    if size > LARGEST_BATCH:
+        raise InvalidInput(f"batch is at most {LARGEST_BATCH}, got {batch}")
+    if isinstance(colluding, bool) or not isinstance(colluding, numbers.Real) or not 0.0 <= colluding < 1.0:
+        raise InvalidInput(f"colluding is a fraction from 0 to below 1, got {colluding!r}")
+    # The decimal that was written, not its binary neighbour: 10 % of 1000 are 100, not 101.
+    return max(1, size - math.ceil(Fraction(repr(float(colluding))) * size))
+
+
+def _upper(method: str, epsilon: float, local_epsilon: float, batch: int, rtol: float) -> float:
+    if local_epsilon <= epsilon:
+        return 0.0
+    if method == "exact":
+        return shuffle_exact.bracket(epsilon, local_epsilon, batch, rtol).upper
+    if method in shuffle_bounds.DELTA:
+        found = shuffle_bounds.DELTA[method](epsilon, local_epsilon, batch)
+        return min(found, stakes(epsilon, local_epsilon).gain)
+    return shuffle_bounds.clones_bracket(method, epsilon, local_epsilon, batch, rtol).upper
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -1e4
+
+
+def _root(curve: Callable[[float], float], low: float, high: float, target: float) -> float:
+    """Where a monotone cheap curve crosses the target; the end returned is where it is above it."""
+    under, over = low, high
+    for _ in range(60):
+        middle = 0.5 * (under + over)
+        if abs(over - under) <= 1e-12 * middle:
+            break
+        if curve(middle) > target:
+            over = middle
+        else:
+            under = middle
+    return over
+
+
+def _edge(
+    curve: Callable[[float], float], *, good: float, bad: float, start: float, target: float, slack: float
+) -> float:
+    """The x nearest to `bad` with curve(x) <= target, to within `slack` in the curve's value.
+
+    Secant steps from `start`, kept inside (good, bad); a midpoint whenever they stop halving the interval.
+    """
+    x, seen = start, list[tuple[float, float]]()
+    for turn in range(200):
+        value = curve(x)
+        if value <= target:
+            good = x
+            if value >= target - slack:
+                break
+        else:
+            bad = x
+        if abs(bad - good) <= 4e-16 * max(abs(bad), abs(good)):
+            break
+        seen.append((x, value))
+        aim = target - 0.5 * slack
+        following = math.nan
+        if len(seen) == 1:
+            # No slope yet: a small step towards the good side measures it.
+            following = x + 1e-3 * (good - x)
+        elif turn % 8 != 7 and seen[-1][1] != seen[-2][1]:
+            (x1, v1), (x2, v2) = seen[-2], seen[-1]
+            following = x2 + (aim - v2) * (x2 - x1) / (v2 - v1)
+        if not min(good, bad) < following < max(good, bad):
+            following = 0.5 * (good + bad)
+        if following in (good, bad):
+            break
+        x = following
+    return good
+
+
+def _last(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """The largest x in [low, high] for which a condition that holds at low, and then no more, holds."""
+    if holds(high):
+        return high
+    while True:
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            return low
+        if holds(middle):
+            low = middle
+        else:
+            high = middle
+
+
+def _check_method(method: str) -> str:
+    return check_choice(method, "method", METHODS)
+
+
+def _check_local(value: float) -> float:
+    found = check_epsilon(value, "local_epsilon")
+    if found > 100:
+        raise InvalidInput(f"local_epsilon is at most 100 (a coin of 64-bit draws reaches 44.36), got {value!r}")
+    return found
+
+
+def _check_rtol(rtol: float) -> float:
+    if isinstance(rtol, bool) or not isinstance(rtol, numbers.Real) or not SMALLEST_RTOL <= rtol <= 0.1:
+        raise InvalidInput(f"rtol is a number from {SMALLEST_RTOL:g} to 0.1, got {rtol!r}")
+    return float(rtol)

@@ -1,0 +1,194 @@
+"""Exact accounting of shuffled randomized response: the view is the count of ones in a batch.
+
+p = e^eL / (1 + e^eL), q = 1 - p, A = p - e^eps q, B = e^eps - 1. Of the other b-1 users j hold a one and m a
+zero; D = Bin(j, q) - Bin(m, q). Then
+
+    psi(l; j, m) = A Pr[D = l] - B Pr[D < l]
+    H(j, m)      = max over l of psi           the hockey-stick divergence of bit 1 against bit 0
+    delta(eps)   = max over j + m = b - 1 of H(j, m)
+
+What is promised: `bracket` returns lower <= delta <= upper. Both ends hold after rounding (forward error
+bounds on sums of positive terms) and after cutting the tails of the binomials (their mass is added).
+
+Why it works: D is log-concave, so psi rises as long as Pr[D = l+1] / Pr[D = l] > 1 + B/A and falls after;
+the same holds for D with its tails cut off. H does not grow when a user is added (adding a report is
+post-processing), so for k1 <= k <= k2 we have H(k, b-1-k) <= H(k1, b-1-k2): branch and bound over k.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from privquant.privacy.binomial import Floats, log_pmf, tail_series, window
+
+_ULP = 2.0**-53
+
+
+@dataclass(frozen=True, slots=True)
+class Stakes:
+    """The constants of one hockey-stick divergence: flip rate q, gain A and loss B of the threshold event."""
+
+    q: float
+    gain: float
+    loss: float
+
+    @property
+    def rho(self) -> float:
+        return 1.0 + self.loss / self.gain
+
+
+def stakes(epsilon: float, local_epsilon: float) -> Stakes:
+    """For epsilon < local_epsilon; no cancellation however close they are."""
+    q = 1.0 / (1.0 + math.exp(local_epsilon))
+    return Stakes(q, math.exp(epsilon) * math.expm1(local_epsilon - epsilon) * q, math.expm1(epsilon))
+
+
+def log_peak(gain: float, loss: float, j: int, q: float) -> float:
+    """ln of max over l of gain Pr[L = l] - loss Pr[L < l], L ~ Bin(j, q): H(j, 0) in closed form."""
+    rho = 1.0 + loss / gain
+    p = 1.0 - q
+    turn = max(0, math.ceil((j * q - rho * p) / (q + rho * p)))
+    best = -math.inf
+    # The turning point is where a ratio crosses rho; rounding can move it by one.
+    for level in range(max(0, turn - 1), min(j, turn + 1) + 1):
+        kept = 1.0 - (rho - 1.0) * tail_series(level, j, q / p)
+        if kept > 0:
+            best = max(best, math.log(gain) + log_pmf(level, j, q) + math.log(kept))
+    return best
+
+
+def log_extreme(epsilon: float, local_epsilon: float, batch: int) -> float:
+    """ln H(b-1, 0), everybody else holding the same bit: a LOWER bound on ln delta, often close to it."""
+    if local_epsilon <= epsilon:
+        return -math.inf
+    s = stakes(epsilon, local_epsilon)
+    return log_peak(s.gain, s.loss, batch - 1, s.q)
+
+
+class _Difference:
+    """Pr[D = l] and Pr[D < l] for D = L - Z, both binomials cut to their windows."""
+
+    def __init__(self, j: int, m: int, q: float, log_tail: float) -> None:
+        ones, zeros = window(j, q, log_tail), window(m, q, log_tail)
+        self._f = ones.pmf
+        self._g = zeros.pmf
+        self._shift = zeros.start - ones.start
+        self.first = ones.start - zeros.stop + 1
+        self.last = ones.stop - 1 - zeros.start
+        self.steps = len(self._f) + len(self._g)
+
+    def _overlap(self, level: int) -> tuple[int, int, int]:
+        offset = level + self._shift
+        return offset, max(0, -offset), min(len(self._g), len(self._f) - offset)
+
+    def at(self, level: int) -> float:
+        offset, start, stop = self._overlap(level)
+        if stop <= start:
+            return 0.0
+        return float(np.dot(self._g[start:stop], self._f[offset + start : offset + stop]))
+
+    def below(self, level: int) -> float:
+        """Sums of positive terms only: prefix sums of one law, suffix sums of the other."""
+        before: Floats = np.concatenate(([0.0], np.cumsum(self._f)))
+        offset, start, stop = self._overlap(level)
+        stop = max(stop, 0)
+        inside = 0.0
+        if stop > start:
+            inside = float(np.dot(self._g[start:stop], before[offset + start : offset + stop]))
+        return inside + float(before[-1]) * float(np.sum(self._g[max(stop, start) :]))
+
+    def turn(self, rho: float, guess: int) -> int:
+        """The smallest level where Pr[D = level + 1] <= rho Pr[D = level]: the peak of psi."""
+
+        def rises(level: int) -> bool:
+            return self.at(level + 1) > rho * self.at(level)
+
+        low, high = self.first - 1, self.last  # rises(low), not rises(high)
+        probe = min(max(guess, low), high)
+        reach = 2
+        if probe > low and not rises(probe):
+            high = probe
+            while high - reach > low and not rises(high - reach):
+                high, reach = high - reach, 4 * reach
+            low = max(low, high - reach)
+        elif probe < high:
+            low = probe
+            while low + reach < high and rises(low + reach):
+                low, reach = low + reach, 4 * reach
+            high = min(high, low + reach)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if rises(middle):
+                low = middle
+            else:
+                high = middle
+        return high
+
+
+def divergence(s: Stakes, j: int, m: int, log_tail: float) -> tuple[float, float]:
+    """lower <= H(j, m) <= upper."""
+    d = _Difference(j, m, s.q, log_tail)
+    spread = (j + m) * s.q * (1.0 - s.q)
+    # A normal law would turn here; where the law is far from normal the search walks on from it.
+    guess = math.floor((j - m) * s.q - min(spread * math.log(s.rho), 2.0**60))
+    level = d.turn(s.rho, guess)
+    gain, loss = s.gain * d.at(level), s.loss * d.below(level)
+    # Every term is a product of at most `steps` rounded factors and is added at most `steps` times.
+    rounding = (8 * d.steps + 64) * _ULP * (gain + loss)
+    outside = 4.0 * math.exp(-log_tail)
+    upper = gain - loss + rounding + s.gain * outside
+    lower = gain - loss - rounding - s.loss * outside
+    return max(lower, 0.0), min(max(upper, 0.0), s.gain)
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """lower <= delta <= upper; `worst` of the others holding a one attain lower; `nodes` were looked at."""
+
+    lower: float
+    upper: float
+    worst: int
+    nodes: int
+
+
+# The windows reach down to this tail at most: products of two such probabilities must not underflow.
+_DEEPEST = 150.0
+
+
+def bracket(epsilon: float, local_epsilon: float, batch: int, rtol: float) -> Bracket:
+    """delta(epsilon), with upper <= lower (1 + rtol) up to rounding; deltas below 1e-60 are not resolved."""
+    if local_epsilon <= epsilon:
+        return Bracket(0.0, 0.0, batch - 1, 0)
+    s = stakes(epsilon, local_epsilon)
+    others = batch - 1
+    extreme = log_peak(s.gain, s.loss, others, s.q)
+    log_tail = min(_DEEPEST, math.log(1e3 / rtol) - extreme + epsilon)
+    best, upper = divergence(s, others, 0, log_tail)
+    worst, nodes = others, 1
+    # `settled` bounds every k that needs no further look: leaves, and nodes too low to matter.
+    settled = upper
+    heap = [(-divergence(s, 0, 0, log_tail)[1], 0, others)] if others else []
+    while heap and -heap[0][0] > max(best * (1 + rtol), settled):
+        _, k1, k2 = heapq.heappop(heap)
+        middle = (k1 + k2) // 2
+        for a, c in ((k1, middle), (middle + 1, k2)):
+            nodes += 1
+            low, high = divergence(s, a, others - c, log_tail)
+            if a == c and low > best:
+                best, worst = low, a
+            if a == c or high <= best * (1 + rtol):
+                settled = max(settled, high)
+            else:
+                heapq.heappush(heap, (-high, a, c))
+        if k2 - k1 > 2 and nodes % 8 < 2:
+            # A node's middle is a fair guess at its best k: a higher floor prunes more.
+            low, _ = divergence(s, middle, others - middle, log_tail)
+            if low > best:
+                best, worst = low, middle
+    if heap:
+        settled = max(settled, -heap[0][0])
+    return Bracket(best, min(settled, s.gain), worst, nodes)
