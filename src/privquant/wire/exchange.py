@@ -1,0 +1,134 @@
+"""Requests and answers between a device and the aggregator. A report has the same size for both bits."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from privquant.wire.form import (
+    MAX_REQUEST,
+    WireError,
+    canonical,
+    check_hash,
+    check_token,
+    exact_fields,
+    parse_json,
+    parse_object,
+    token_hash,
+    whole_from_wire,
+    whole_to_wire,
+)
+
+MAX_TICKET = 200
+
+_TICKET = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_TICKET}}}")
+
+
+def path_of(campaign_id: str, what: str) -> str:
+    """The path of a campaign's resource: manifest, query, claims, reports or reports:batch."""
+    return f"/v1/campaigns/{campaign_id}/{what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Take a place of an open link for a token the device made. Answer: 201, or 200 if it has it already."""
+
+    link: str
+    token_hash: str
+
+    def to_bytes(self) -> bytes:
+        return canonical({"link": self.link, "token_hash": self.token_hash})
+
+    @classmethod
+    def parse(cls, body: bytes) -> Claim:
+        form = parse_object(body, MAX_REQUEST, ("link", "token_hash"))
+        return cls(check_token(form["link"], "link"), check_hash(form["token_hash"], "token_hash"))
+
+
+def query_request(token: str) -> bytes:
+    """Ask for the threshold of a token, of which only the hash is sent."""
+    return canonical({"token_hash": token_hash(token)})
+
+
+def parse_query_request(body: bytes) -> str:
+    """The token hash."""
+    return check_hash(parse_object(body, MAX_REQUEST, ("token_hash",))["token_hash"], "token_hash")
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """The threshold a token was given, and the server's seal on it, opaque to the device."""
+
+    threshold: int
+    ticket: str
+
+    def to_bytes(self) -> bytes:
+        return canonical({"threshold": whole_to_wire(self.threshold), "ticket": self.ticket})
+
+    @classmethod
+    def parse(cls, body: bytes) -> Ticket:
+        form = parse_object(body, MAX_REQUEST, ("threshold", "ticket"))
+        return cls(whole_from_wire(form["threshold"], "threshold"), check_ticket(form["ticket"]))
+
+
+def check_ticket(ticket: Any) -> str:
+    if not isinstance(ticket, str) or not _TICKET.fullmatch(ticket):
+        raise WireError(f"a ticket is 1 to {MAX_TICKET} characters of base64url")
+    return ticket
+
+
+@dataclass(frozen=True, slots=True)
+class WireReport:
+    """One bit, the ticket it answers, and the token it spends."""
+
+    token: str
+    ticket: str
+    bit: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"token": self.token, "ticket": self.ticket, "bit": self.bit}
+
+    def to_bytes(self) -> bytes:
+        return canonical(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, form: Any) -> WireReport:
+        exact_fields(form, ("token", "ticket", "bit"), "report")
+        if type(form["bit"]) is not int or form["bit"] not in (0, 1):
+            raise WireError(f"a report's bit is 0 or 1, got {form['bit']!r:.40}")
+        return cls(check_token(form["token"]), check_ticket(form["ticket"]), form["bit"])
+
+    @classmethod
+    def parse(cls, body: bytes) -> WireReport:
+        return cls.from_dict(parse_json(body, MAX_REQUEST))
+
+
+COUNTED = "counted"
+ALREADY_COUNTED = "already counted"
+CLAIMED = "claimed"
+ALREADY_CLAIMED = "already claimed"
+
+
+def receipt_body(new: bool) -> bytes:
+    """The body of 201 (counted now) and of 200 (was counted before)."""
+    return canonical({"status": COUNTED if new else ALREADY_COUNTED})
+
+
+def claim_body(new: bool) -> bytes:
+    """The body of 201 (a place was taken) and of 200 (this token has one already)."""
+    return canonical({"status": CLAIMED if new else ALREADY_CLAIMED})
+
+
+def parse_claim_receipt(body: bytes) -> str:
+    status = parse_object(body, MAX_REQUEST, ("status",))["status"]
+    if status not in (CLAIMED, ALREADY_CLAIMED):
+        raise WireError(f"a claim's answer says {CLAIMED!r} or {ALREADY_CLAIMED!r}, got {status!r:.40}")
+    return str(status)
+
+
+def parse_receipt(body: bytes) -> str:
+    status = parse_object(body, MAX_REQUEST, ("status",))["status"]
+    if status not in (COUNTED, ALREADY_COUNTED):
+        raise WireError(f"a receipt says {COUNTED!r} or {ALREADY_COUNTED!r}, got {status!r:.40}")
+    return str(status)

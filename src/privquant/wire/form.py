@@ -1,0 +1,193 @@
+"""Canonical JSON, and the one spelling of every number, token and key.
+
+Keys sorted, no spaces, UTF-8, no duplicate keys. A field that may exceed 2^53 or have a fraction is always a
+decimal string, every other number a whole number, so that any JSON reader (JavaScript among them) can check a
+hash or a signature.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import math
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from privquant.errors import PrivquantError
+
+VERSION = 1
+SAFE_INTEGER = 2**53 - 1
+
+MAX_REQUEST = 4_096
+"""Bytes in the body of a query, claim or report; also in a device's answer to any of them."""
+MAX_MANIFEST = 262_144
+BATCH_LIMIT = 10_000
+MAX_BATCH_REQUEST = 4 * 2**20
+
+TOKEN_BYTES = 16
+
+_HEX64 = re.compile(r"[0-9a-f]{64}")
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,19}")
+
+
+class WireError(PrivquantError, ValueError):
+    """A message that does not have the form the wire format asks for; the sender's fault."""
+
+
+class SignatureError(WireError):
+    """A manifest that is not the one the invite names, or not signed by the key it names."""
+
+
+def canonical(form: Any) -> bytes:
+    """The one byte string of a JSON value. Fractions, and whole numbers beyond 2^53, are refused."""
+    _check_numbers(form)
+    try:
+        text = json.dumps(form, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        return text.encode("utf-8")
+    except (TypeError, ValueError) as error:
+        raise WireError(f"not canonical JSON: {error}") from error
+
+
+def _check_numbers(form: Any) -> None:
+    if isinstance(form, float):
+        raise WireError(f"a number with a fraction travels as a decimal string, got {form!r}")
+    if isinstance(form, int) and abs(form) > SAFE_INTEGER:
+        raise WireError(f"a whole number beyond 2^53 travels as a decimal string, got {form}")
+    if isinstance(form, Mapping):
+        for key, value in form.items():
+            if not isinstance(key, str):
+                raise WireError(f"a key is a string, got {key!r}")
+            _check_numbers(value)
+    elif isinstance(form, list | tuple):
+        for value in form:
+            _check_numbers(value)
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    form = dict(pairs)
+    if len(form) != len(pairs):
+        raise WireError("a JSON object names a key twice")
+    return form
+
+
+def _no_fraction(text: str) -> Any:
+    raise WireError(f"a number with a fraction travels as a decimal string, got {text[:40]}")
+
+
+def _whole(text: str) -> int:
+    if len(text) > 16 or abs(int(text)) > SAFE_INTEGER:
+        raise WireError(f"a whole number beyond 2^53 travels as a decimal string, got {text[:40]}")
+    return int(text)
+
+
+_decoder = json.JSONDecoder(
+    object_pairs_hook=_pairs, parse_float=_no_fraction, parse_constant=_no_fraction, parse_int=_whole
+)
+
+
+def parse_json(body: bytes, limit: int) -> Any:
+    """JSON of at most `limit` bytes, without duplicate keys and without fractions."""
+    if len(body) > limit:
+        raise WireError(f"at most {limit} bytes are allowed, got {len(body)}")
+    try:
+        return _decoder.decode(body.decode("utf-8"))
+    except WireError:
+        raise
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise WireError(f"not JSON: {type(error).__name__}") from error
+
+
+def parse_object(body: bytes, limit: int, names: Iterable[str]) -> dict[str, Any]:
+    """A JSON object with exactly these keys."""
+    return exact_fields(parse_json(body, limit), names, "message")
+
+
+def exact_fields(form: Any, names: Iterable[str], what: str) -> dict[str, Any]:
+    if not isinstance(form, dict):
+        raise WireError(f"a {what} is a JSON object, got {type(form).__name__}")
+    wanted = set(names)
+    unknown, missing = sorted(set(form) - wanted), sorted(wanted - set(form))
+    if unknown:
+        raise WireError(f"unknown field {unknown[0][:60]!r} in a {what}; it has {', '.join(sorted(wanted))}")
+    if missing:
+        raise WireError(f"a {what} lacks the field {missing[0]!r}")
+    return form
+
+
+def whole_to_wire(number: int) -> str:
+    return str(int(number))
+
+
+def whole_from_wire(text: Any, name: str) -> int:
+    """A whole number in its one decimal form: no sign but '-', no leading zero, no space."""
+    if not isinstance(text, str) or not _WHOLE.fullmatch(text):
+        raise WireError(f"{name} is a decimal string of a whole number, got {text!r:.60}")
+    return int(text)
+
+
+def real_to_wire(number: float) -> str:
+    return repr(float(number))
+
+
+def real_from_wire(text: Any, name: str) -> float:
+    """A finite number in its one shortest decimal form."""
+    try:
+        value = float(text) if isinstance(text, str) and len(text) <= 40 else math.nan
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or repr(value) != text:
+        raise WireError(f"{name} is a decimal string in its shortest form, such as '0.5', got {text!r:.60}")
+    return value
+
+
+def _to_base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
+
+
+def _from_base64(text: Any, size: int, name: str) -> bytes:
+    length = (size * 8 + 5) // 6
+    if isinstance(text, str) and len(text) == length and text.isascii():
+        try:
+            data = base64.urlsafe_b64decode(text + "=" * (-length % 4))
+        except binascii.Error:
+            data = b""
+        if len(data) == size and _to_base64(data) == text:  # one byte string, one spelling
+            return data
+    raise WireError(f"{name} is {length} characters of unpadded base64url ({size} bytes)")
+
+
+def new_token() -> str:
+    """A fresh one-time token: 128 bits from the operating system."""
+    return _to_base64(secrets.token_bytes(TOKEN_BYTES))
+
+
+def check_token(token: Any, name: str = "token") -> str:
+    _from_base64(token, TOKEN_BYTES, name)
+    return str(token)
+
+
+def token_hash(token: str) -> str:
+    """What a device sends to get its query: SHA-256 of a label and the token's 16 bytes, in hex."""
+    return hashlib.sha256(b"privquant/token/1\x00" + _from_base64(token, TOKEN_BYTES, "token")).hexdigest()
+
+
+def check_hash(text: Any, name: str) -> str:
+    if not isinstance(text, str) or not _HEX64.fullmatch(text):
+        raise WireError(f"{name} is 64 lower-case hex digits, got {text!r:.80}")
+    return text
+
+
+def fingerprint(public_key: str) -> str:
+    """The first 128 bits of the SHA-256 of a public key (given in hex), in hex."""
+    return hashlib.sha256(bytes.fromhex(check_hash(public_key, "public key"))).hexdigest()[:32]
+
+
+def public_key_of(key: Ed25519PrivateKey) -> str:
+    """The public key in hex."""
+    return key.public_key().public_bytes_raw().hex()
