@@ -50,7 +50,13 @@ def simulator(template: Protocol, draw: str = "empirical") -> Simulate:
 
 
 def simulate_by_asking(
-    template: Protocol, sample: Sample, trials: int, rng: np.random.Generator, *, draw: str = "empirical"
+    template: Protocol,
+    sample: Sample,
+    trials: int,
+    rng: np.random.Generator,
+    *,
+    draw: str = "empirical",
+    rounds: int | None = None,
 ) -> NDArray[np.int64]:
     """The obviously right way: the protocol object itself asks simulated users."""
     answers = np.empty((trials, len(template.quantiles)), np.int64)
@@ -58,7 +64,7 @@ def simulate_by_asking(
     for trial in range(trials):
         protocol = template.fresh()
         population = (CountUsers if by_count else Users)(sample, rng, draw=draw)
-        run(protocol, population)
+        run(protocol, population, rounds=rounds)
         for k, estimate in enumerate(protocol.estimates()):
             assert estimate.value is not None
             answers[trial, k] = protocol.domain.index(estimate.value)
