@@ -17,15 +17,32 @@ class Sample:
         self.indices = np.ascontiguousarray(indices, dtype=np.int64)
         self.size = size
         if self.indices.ndim != 1 or self.indices.size == 0:
-            raise InvalidInput(
-                f"a sample is one column of at least one index, got shape {self.indices.shape}"
-            )
+            raise InvalidInput(f"a sample is one column of at least one index, got shape {self.indices.shape}")
         if int(self.indices.min()) < 0 or int(self.indices.max()) >= size:
             raise InvalidInput(f"a sample's indices must lie in 0 .. {size - 1}")
 
+    @classmethod
+    def of_counts(cls, values: NDArray[np.int64], counts: NDArray[np.int64], size: int) -> Sample:
+        """A sample given as distinct rising indices and how many users hold each; users are never listed
+        unless a population asks them one by one."""
+        distinct, held = np.asarray(values, np.int64), np.asarray(counts, np.int64)
+        if distinct.shape != held.shape or (np.diff(distinct) <= 0).any() or (held <= 0).any():
+            raise InvalidInput("a sample's counts need distinct rising indices, each held by at least one user")
+        sample = cls(distinct, size)
+        del sample.indices
+        sample.__dict__["_histogram"] = (distinct, np.cumsum(held))
+        return sample
+
+    def __getattr__(self, name: str) -> NDArray[np.int64]:
+        if name != "indices" or "_histogram" not in self.__dict__:
+            raise AttributeError(name)
+        self.indices = np.repeat(self.values, np.diff(self._from_zero))
+        return self.indices
+
     @property
     def n(self) -> int:
-        return int(self.indices.size)
+        listed = self.__dict__.get("indices")
+        return int(self.cumulative[-1]) if listed is None else int(listed.size)
 
     @cached_property
     def _histogram(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -42,10 +59,13 @@ class Sample:
         """How many users are at or below each of `values`."""
         return self._histogram[1]
 
+    @cached_property
+    def _from_zero(self) -> NDArray[np.int64]:
+        return np.concatenate(([0], self.cumulative))
+
     def at_most(self, threshold: NDArray[np.int64] | int) -> NDArray[np.int64]:
         """How many users have an index of at most `threshold` (an array or one number; -1 gives 0)."""
-        padded = np.concatenate(([0], self.cumulative))
-        found: NDArray[np.int64] = padded[np.searchsorted(self.values, threshold, side="right")]
+        found: NDArray[np.int64] = self._from_zero[np.searchsorted(self.values, threshold, side="right")]
         return found
 
     def quantile(self, q: float) -> int:

@@ -1,6 +1,6 @@
 """DpNaiveNBS: binary search over the thresholds, one batch of fresh users a round.
 
-ceil(log2 B) rounds of floor(n / rounds) users, the remainder one by one from the first round on; the rate of ones in
+ceil(log2 B) rounds of floor(n / rounds) users, the remainder one by one from the first; the rate of ones in
 a round, de-biased, says on which side of the threshold the quantile lies. The target is any quantile directly: a
 report is one with probability 1/2 + kappa (F - 1/2), so the round compares with 1/2 + kappa (q - 1/2).
 
