@@ -35,6 +35,7 @@ from privquant.wire.form import SAFE_INTEGER as SAFE_INTEGER
 from privquant.wire.form import TOKEN_BYTES as TOKEN_BYTES
 from privquant.wire.form import VERSION as VERSION
 from privquant.wire.form import SignatureError as SignatureError
+from privquant.wire.form import TrustError as TrustError
 from privquant.wire.form import WireError as WireError
 from privquant.wire.form import canonical as canonical
 from privquant.wire.form import check_hash as check_hash

@@ -40,6 +40,10 @@ class WireError(PrivquantError, ValueError):
     """A message that does not have the form the wire format asks for; the sender's fault."""
 
 
+class TrustError(WireError):
+    """A manifest in a trust model that this version does not know."""
+
+
 class SignatureError(WireError):
     """A manifest that is not the one the invite names, or not signed by the key it names."""
 

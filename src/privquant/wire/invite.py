@@ -21,6 +21,9 @@ _HEX32 = re.compile(r"[0-9a-f]{32}")
 class Invite:
     """Where to answer, and the trust anchor. Exactly one of `token` and `link` is given.
 
+    Plain http has a form here; whether it is used is for the device's policy, which refuses it by default except to
+    this machine itself (`LOOPBACK`).
+
     token: a one-time token issued for one person.
     link:  the secret of an open link: the device makes its own token and claims a place for it.
     """
@@ -35,8 +38,6 @@ class Invite:
         parts = urlsplit(self.base)
         if parts.scheme not in ("https", "http") or not parts.hostname:
             raise WireError(f"an invite's address starts with https://, got {self.base!r:.80}")
-        if parts.scheme == "http" and parts.hostname not in LOOPBACK:
-            raise WireError("an invite over plain http is for this machine only; use https://")
         if parts.query or parts.fragment or parts.username is not None or self.base.endswith("/"):
             raise WireError("an invite's address has no user, query or closing slash")
         check_hash(self.campaign_id, "campaign id")

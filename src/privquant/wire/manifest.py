@@ -24,6 +24,7 @@ from privquant.wire.form import (
     SAFE_INTEGER,
     VERSION,
     SignatureError,
+    TrustError,
     WireError,
     canonical,
     check_hash,
@@ -204,7 +205,7 @@ def _check_manifest(m: Manifest) -> None:
             f"which is {flip_threshold(m.epsilon)}"
         )
     if m.trust != "local":
-        raise WireError(f"trust model {m.trust!r:.60} is unknown; this version knows 'local'")
+        raise TrustError(f"trust model {m.trust!r:.60} is unknown; this version knows 'local'")
     if not isinstance(m.protocol, str) or not _NAME.fullmatch(m.protocol):
         raise WireError(f"protocol is a short lower-case name, got {m.protocol!r:.60}")
     if len(m.options) > 20:
