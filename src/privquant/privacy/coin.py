@@ -102,4 +102,6 @@ class Coin:
 
         Separate from `throw` so that the shipped arithmetic can be held against test vectors.
         """
+        if len(draw) != 8:
+            raise InvalidInput(f"a draw has 8 bytes, got {len(draw)}")
         return (bit & 1) ^ int(int.from_bytes(draw, "big") < self.threshold)

@@ -1,0 +1,132 @@
+"""`privquant account`: what a shuffled batch promises, by every method side by side."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from privquant.errors import InvalidInput
+
+
+def register(app: typer.Typer) -> None:
+    app.command("account")(account)
+
+
+def account(
+    epsilon: Annotated[
+        float | None, typer.Option(help="Privacy after shuffling. [default: 1, unless --local-epsilon is given]")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Probability with which that may fail.")] = 1e-8,
+    batch: Annotated[int, typer.Option(help="Users whose answers are shuffled together.")] = 100_000,
+    local_epsilon: Annotated[
+        float | None, typer.Option(help="Account for this coin instead of finding the most honest one.")
+    ] = None,
+    cap: Annotated[float | None, typer.Option(help="Largest local epsilon users accept.")] = None,
+    colluding: Annotated[float, typer.Option(help="Fraction of users who work with the aggregator.")] = 0.0,
+    answered: Annotated[
+        int | None, typer.Option(help="Also say what holds if only so many of the batch answered.")
+    ] = None,
+    rtol: Annotated[float, typer.Option(help="Width of the certified bracket, relative to delta.")] = 1e-3,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Users needed by exact accounting and by the paper's lemma.")
+    ] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the curves into this file (png, svg, pdf).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what a shuffled batch of one-bit answers promises, by every method of accounting.
+
+    Without --local-epsilon: the most honest coin that keeps (epsilon, delta). With it: the epsilon of that coin.
+    "exact" is for the coin; the others hold for any randomizer of that local epsilon.
+    """
+    if local_epsilon is not None and (epsilon is not None or cap is not None):
+        raise InvalidInput("give --local-epsilon, or --epsilon (with --cap), not both: one follows from the other")
+    if compare:
+        _compare(delta, plot, as_json)
+        return
+
+    from privquant.privacy import comparison, shuffle
+
+    chosen = 1.0 if epsilon is None else epsilon
+    if local_epsilon is None:
+        rungs = comparison.ladder(epsilon=chosen, delta=delta, batch=batch, cap=cap, colluding=colluding, rtol=rtol)
+        title = f"The most honest coin for epsilon {chosen:g}, delta {delta:g} in a batch of {batch:,}"
+    else:
+        rungs = comparison.verdicts(
+            local_epsilon=local_epsilon, delta=delta, batch=batch, colluding=colluding, rtol=rtol
+        )
+        title = f"What a coin of local epsilon {local_epsilon:g} promises in a batch of {batch:,}, delta {delta:g}"
+    exact = rungs[0]
+    statement = shuffle.guarantee(
+        local_epsilon=exact.local_epsilon,
+        batch=batch,
+        delta=delta,
+        colluding=colluding,
+        rtol=rtol,
+        answered=answered,
+    )
+    if plot is not None:
+        from privquant.cli.account_figures import curves
+
+        curves(plot, delta=delta, epsilon=exact.epsilon, batch=batch)
+    if as_json:
+        found: dict[str, Any] = {
+            "delta": delta,
+            "batch": batch,
+            "honest": shuffle.honest(batch, colluding),
+            "methods": [rung.to_dict() for rung in rungs],
+            "guarantee": statement.to_dict(),
+        }
+        print(json.dumps(found, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table(title=title)
+    table.add_column("method")
+    for heading in ("epsilon", "local epsilon", "coin noise, users", "coin noise, points"):
+        table.add_column(heading, justify="right")
+    for rung in rungs:
+        table.add_row(
+            rung.method,
+            f"{rung.epsilon:.6g}",
+            f"{rung.local_epsilon:.6g}",
+            f"{rung.noise_users:.4g}",
+            f"{100 * rung.noise:.3g}",
+        )
+    console.print(table)
+    if answered is not None:
+        console.print(f"If only {answered:,} of {batch:,} answer:")
+    console.print(str(statement))
+
+
+def _compare(delta: float, plot: Path | None, as_json: bool) -> None:
+    from privquant.privacy.comparison import savings
+
+    rows = savings(delta=delta)
+    if plot is not None:
+        from privquant.cli.account_figures import saved
+
+        saved(plot, rows, delta=delta)
+    if as_json:
+        print(json.dumps([row.to_dict() for row in rows], indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"Users needed for the same coin-noise error, delta {delta:g}")
+    for heading in ("epsilon", "exact: users", "local epsilon", "error, points", "lemma: users", "times fewer"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(
+            f"{row.epsilon:g}",
+            f"{row.batch:,}",
+            f"{row.local_epsilon:.4g}",
+            f"{100 * row.noise:.3g}",
+            f"{row.needed:,}",
+            f"{row.ratio:.1f}",
+        )
+    Console().print(table)

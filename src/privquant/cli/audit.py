@@ -1,0 +1,98 @@
+"""`privquant audit`: throw a randomizer and bound its epsilon from below."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from privquant.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from privquant.privacy.randomizers import Randomizer
+
+
+def register(app: typer.Typer) -> None:
+    app.command("audit")(audit)
+
+
+def audit(
+    epsilon: Annotated[float, typer.Option(help="The epsilon the randomizer is sold with.")] = 1.0,
+    coin: Annotated[
+        float | None, typer.Option(help="Throw our coin at this epsilon. [default: the one it is sold with]")
+    ] = None,
+    shipped: Annotated[
+        bool, typer.Option("--shipped", help="Throw the device's own function, one call a draw (slower).")
+    ] = False,
+    function: Annotated[
+        str | None,
+        typer.Option("--callable", help="Throw a Python function instead: module:name, value -> output."),
+    ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option(help="Throw a program instead: arguments with {input} and {draws}; it prints a line a draw."),
+    ] = None,
+    inputs: Annotated[
+        str, typer.Option(help="Inputs for --callable (whole numbers) or --command, by commas.")
+    ] = "0,1",
+    draws: Annotated[int, typer.Option(help="Throws at each input.")] = 2_000_000,
+    confidence: Annotated[
+        float, typer.Option(help="An honest randomizer is accused at most 1 - this often.")
+    ] = 0.999,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Audit a randomizer: a lower bound on its true epsilon that holds with the stated confidence.
+
+    Exit code 1 if the randomizer is caught breaking the epsilon it is sold with, 0 if not.
+    """
+    if sum(given is not None for given in (coin, function, command)) > 1:
+        raise InvalidInput("give one of --coin, --callable and --command: an audit throws one randomizer")
+
+    from privquant.privacy.audit import audit as throw
+
+    randomizer = _randomizer(epsilon if coin is None else coin, shipped, function, command, inputs)
+    found = throw(randomizer, epsilon=epsilon, draws=draws, confidence=confidence)
+    if as_json:
+        print(json.dumps(found.to_dict(), indent=2))
+    else:
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(title="Audit")
+        for heading in ("input", "outputs in the event", "throws", "rate"):
+            table.add_column(heading, justify="right")
+        for value, hits in zip(found.inputs, found.successes, strict=True):
+            table.add_row(str(value), f"{hits:,}", f"{found.trials:,}", f"{hits / found.trials:.6f}")
+        console = Console()
+        console.print(table)
+        console.print(str(found))
+    if found.caught:
+        raise typer.Exit(1)
+
+
+def _randomizer(
+    epsilon: float, shipped: bool, function: str | None, command: str | None, inputs: str
+) -> Randomizer:
+    from privquant.privacy.randomizers import CallableRandomizer, CommandRandomizer, coin_randomizer
+
+    values = tuple(part.strip() for part in inputs.split(",") if part.strip())
+    if command is not None:
+        return CommandRandomizer(command, values)
+    if function is None:
+        return coin_randomizer(epsilon, shipped=shipped)
+    module, _, name = function.partition(":")
+    # A function under audit usually lies where the command is run.
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InvalidInput(f"--callable is module:name of a function, got {function!r}: {error}") from error
+    try:
+        numbers = tuple(int(value) for value in values)
+    except ValueError:
+        raise InvalidInput(f"--inputs for a callable are whole numbers by commas, got {inputs!r}") from None
+    return CallableRandomizer(found, numbers)

@@ -1,0 +1,143 @@
+"""The methods of accounting side by side, and what a better one saves in users.
+
+The measure is the coin-noise error: the standard deviation that the coins alone add to a rate estimated from a
+batch of b reports, sqrt(p q / b) / (p - q). The same (epsilon, delta) allows a more honest coin under a tighter
+account, so the same error needs fewer users.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from privquant.errors import InvalidInput
+from privquant.privacy import shuffle
+from privquant.privacy.coin import Coin
+from privquant.validation import check_count
+
+
+def coin_noise(local_epsilon: float, batch: int) -> float:
+    """Standard deviation of the estimated rate that the coins of a batch cause."""
+    coin = Coin.of(local_epsilon)
+    return math.sqrt(coin.flip * (1.0 - coin.flip) / check_count(batch, "batch", 1)) / coin.kappa
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One method: the coin it allows, or the epsilon it gives to a coin; and the coin's noise."""
+
+    method: str
+    epsilon: float
+    local_epsilon: float
+    noise: float
+    noise_users: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def ladder(
+    *,
+    epsilon: float,
+    delta: float,
+    batch: int,
+    cap: float | None = None,
+    colluding: float = 0.0,
+    rtol: float = 1e-3,
+    methods: Iterable[str] = shuffle.METHODS,
+) -> list[Rung]:
+    """For every method the most honest coin that keeps (epsilon, delta) in a batch."""
+    rungs = []
+    for method in methods:
+        local = shuffle.local_epsilon(
+            epsilon=epsilon, delta=delta, batch=batch, method=method, cap=cap, colluding=colluding, rtol=rtol
+        )
+        noise = coin_noise(local, batch)
+        rungs.append(Rung(method, epsilon, local, noise, noise * batch))
+    return rungs
+
+
+def verdicts(
+    *, local_epsilon: float, delta: float, batch: int, colluding: float = 0.0, rtol: float = 1e-3
+) -> list[Rung]:
+    """For every method the epsilon it gives to a coin that is already chosen."""
+    noise = coin_noise(local_epsilon, batch)
+    return [
+        Rung(
+            method,
+            shuffle.epsilon(
+                local_epsilon=local_epsilon,
+                batch=batch,
+                delta=delta,
+                method=method,
+                colluding=colluding,
+                rtol=rtol,
+            ),
+            local_epsilon,
+            noise,
+            noise * batch,
+        )
+        for method in shuffle.METHODS
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """A batch accounted for exactly, and the batch that another method needs for the same coin-noise error."""
+
+    epsilon: float
+    batch: int
+    local_epsilon: float
+    noise: float
+    method: str
+    needed: int
+
+    @property
+    def ratio(self) -> float:
+        return self.needed / self.batch
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__} | {"ratio": self.ratio}
+
+
+def users_needed(*, noise: float, epsilon: float, delta: float, method: str, least: int = 1) -> int:
+    """The smallest batch whose coin-noise error is at most `noise` when `method` calibrates the coin."""
+
+    def enough(batch: int) -> bool:
+        local = shuffle.local_epsilon(epsilon=epsilon, delta=delta, batch=batch, method=method)
+        return coin_noise(local, batch) <= noise
+
+    low, high = least - 1, least
+    while not enough(high):
+        if high >= shuffle.LARGEST_BATCH:
+            raise InvalidInput(f"a coin-noise error of {noise:g} needs more than {shuffle.LARGEST_BATCH} users")
+        low, high = high, min(2 * high, shuffle.LARGEST_BATCH)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if enough(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def saving(*, epsilon: float, delta: float, batch: int, method: str = "lemma") -> Saving:
+    """How many users `method` (the paper's lemma) needs for the error that `batch` users have exactly."""
+    local = shuffle.local_epsilon(epsilon=epsilon, delta=delta, batch=batch)
+    noise = coin_noise(local, batch)
+    needed = users_needed(noise=noise, epsilon=epsilon, delta=delta, method=method, least=max(1, batch // 2))
+    return Saving(epsilon, batch, local, noise, method, needed)
+
+
+EPSILONS = (0.1, 0.5, 1.0, 2.0)
+BATCHES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
+
+
+def savings(
+    *, delta: float, epsilons: Iterable[float] = EPSILONS, batches: Iterable[int] = BATCHES, method: str = "lemma"
+) -> list[Saving]:
+    """The table: every epsilon with every batch."""
+    sizes = list(batches)
+    return [saving(epsilon=e, delta=delta, batch=b, method=method) for e in epsilons for b in sizes]
