@@ -21,16 +21,16 @@ from privquant.validation import check_count, check_probability, check_quantile
 
 
 class Shift(NamedTuple):
-    """By how much the rank of the answer can be moved: down <= 0 <= up, cut to the ranks there are."""
+    """By how much the rank of the answer can be moved: low <= 0 <= high, cut to the ranks there are."""
 
-    down: float
-    up: float
+    low: float
+    high: float
 
     def __str__(self) -> str:
-        return f"liars can move the answer's rank by {100 * self.down:+.2g} to {100 * self.up:+.2g} points"
+        return f"liars can move the answer's rank by {100 * self.low:+.2g} to {100 * self.high:+.2g} points"
 
 
-def rank_shift(*, liars: float, epsilon: float, quantile: float = 0.5) -> Shift:
+def shift(liars: float, *, epsilon: float, quantile: float = 0.5) -> Shift:
     """What a fraction of liars, spread at random over the reports, can do to the rank of the answer."""
     f = _check_fraction(liars)
     q = check_quantile(quantile)
@@ -39,7 +39,7 @@ def rank_shift(*, liars: float, epsilon: float, quantile: float = 0.5) -> Shift:
     return Shift(max(-odds * (1.0 - pi) / kappa, -q), min(odds * pi / kappa, 1.0 - q))
 
 
-def breakdown_point(*, epsilon: float, quantile: float = 0.5) -> float:
+def breakdown(*, epsilon: float, quantile: float = 0.5) -> float:
     """The smallest fraction of liars that can move the answer to an end of the domain."""
     q = check_quantile(quantile)
     kappa, pi = _rates(epsilon, q)
@@ -47,11 +47,11 @@ def breakdown_point(*, epsilon: float, quantile: float = 0.5) -> float:
 
 
 def liars_within(alpha: float, *, epsilon: float, quantile: float = 0.5) -> float:
-    """The largest fraction of liars that moves the rank of the answer by at most alpha; the inverse of `rank_shift`."""
+    """The largest fraction of liars that moves the rank by at most alpha: the inverse of `shift`."""
     a = check_probability(alpha, "alpha")
     q = check_quantile(quantile)
     kappa, pi = _rates(epsilon, q)
-    return min(_fraction(a * kappa / max(pi, 1.0 - pi)), breakdown_point(epsilon=epsilon, quantile=q))
+    return min(_fraction(a * kappa / max(pi, 1.0 - pi)), breakdown(epsilon=epsilon, quantile=q))
 
 
 def honest_rates(*, epsilon: float) -> tuple[float, float]:
