@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +24,7 @@ def estimate(
     low: Annotated[
         float | None, typer.Option(help="Lowest value that can occur (not taken from the data).")
     ] = None,
-    high: Annotated[float | None, typer.Option(help="Highest value that can occur.")] = None,
+    high: Annotated[str | None, typer.Option(help="Highest value that can occur.")] = None,
     bins: Annotated[
         int | None,
         typer.Option(help="For continuous values: this many equal bins between low and high."),
@@ -86,25 +87,43 @@ def estimate(
     _show(rows, str(found[0].guarantee), file, column)
 
 
-def _domain(low: float | None, high: float | None, bins: int | None, log: bool) -> Domain:
+def _domain(low: str | None, high: str | None, bins: int | None, log: bool) -> Domain:
     if low is None or high is None:
         raise InvalidInput(
             "--low and --high are needed: the bounds are part of the question and never inferred from the data, "
             "because bounds found in the data would reveal data"
         )
     if bins is not None:
+        start, end = _number("--low", low), _number("--high", high)
         if log:
-            return LogGrid(low, high, bins)
-        if bins < 1 or not low < high:
+            return LogGrid(start, end, bins)
+        if bins < 1 or not start < end:
             raise InvalidInput(
                 f"--bins needs at least 1 bin and low < high, got bins={bins}, low={low}, high={high}"
             )
-        return Grid([low + (high - low) * k / bins for k in range(bins + 1)])
-    if low != int(low) or high != int(high):
-        raise InvalidInput(
-            f"--low and --high must be whole numbers, got {low:g} and {high:g}; add --bins N for continuous values"
-        )
-    return Integers(int(low), int(high))
+        return Grid([start + (end - start) * k / bins for k in range(bins + 1)])
+    return Integers(_whole("--low", low), _whole("--high", high))
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise InvalidInput(f"{name} must be a number, got {text!r}") from None
+    if not math.isfinite(value):
+        raise InvalidInput(f"{name} must be a finite number, got {text!r}")
+    return value
+
+
+def _whole(name: str, text: str) -> int:
+    """Exact where the text is a whole number: a float would lose digits beyond 2^53."""
+    try:
+        return int(text.replace("_", ""))
+    except ValueError:
+        value = _number(name, text)
+    if value != int(value):
+        raise InvalidInput(f"{name} must be a whole number, got {text}; add --bins N for continuous values")
+    return int(value)
 
 
 def _show(rows: list[dict[str, object]], guarantee: str, file: Path, column: str) -> None:

@@ -1,0 +1,5 @@
+"""`python -m privquant.cli` is the same as `privquant`."""
+
+from privquant.cli import main
+
+main()

@@ -1,0 +1,98 @@
+"""`privquant plan` and `privquant calibrate`: what a collection can reach, before anyone is asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    app.command("plan")(plan)
+    app.command("calibrate")(calibrate)
+
+
+def plan(
+    low: Annotated[int, typer.Option(help="Lowest value that can occur.")] = 0,
+    high: Annotated[int, typer.Option(help="Highest value that can occur.")] = 2**20 - 1,
+    users: Annotated[int | None, typer.Option(help="People you can ask.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Rank error allowed: 0.02 is 2 percentile points.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Privacy of each answer.")] = None,
+    confidence: Annotated[float | None, typer.Option(help="Share of collections that must keep alpha.")] = None,
+    quantile: Annotated[float, typer.Option(help="Quantile wanted.")] = 0.5,
+    delta: Annotated[float, typer.Option(help="For the shuffle model.")] = 1e-8,
+    liars: Annotated[float, typer.Option(help="Fraction of users who may lie.")] = 0.01,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Plan a collection: give all but one of --users, --alpha, --epsilon, --confidence.
+
+    Solves for the missing one, for every protocol and trust model side by side.
+    """
+    from privquant.domain import Integers
+    from privquant.privacy.plan import plan as solve
+    from privquant.privacy.plan import show
+
+    found = solve(
+        domain=Integers(low, high),
+        users=users,
+        alpha=alpha,
+        epsilon=epsilon,
+        confidence=confidence,
+        quantile=quantile,
+        delta=delta,
+        liars=liars,
+    )
+    if as_json:
+        print(json.dumps(found.to_dict(), indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table(title=f"{found.missing} needed, quantile {found.quantile:g}, {found.size:,} possible values")
+    table.add_column("way")
+    table.add_column("trust")
+    table.add_column("kind")
+    table.add_column(found.missing, justify="right")
+    table.add_column("on the hardest data", justify="right")
+    for row in found.rows:
+        value = row.note if row.note.startswith("says nothing") else show(found.missing, row.value)
+        hardest = show(found.missing, row.hardest) if row.kind == "measured" else ""
+        table.add_row(row.name, row.trust, row.kind, value, hardest)
+    console.print(table)
+    console.print("limit: no one-bit protocol can do better. order: order of growth only, constant 1.")
+    console.print("measured: simulated on five shapes of data pooled, and on the worst of them.")
+    console.print(f"[bold]{found.verdict}[/bold]")
+    for warning in found.warnings:
+        console.print(f"[bold red]{warning}[/bold red]")
+    console.print(found.poisoning)
+
+
+def calibrate(
+    out: Annotated[Path, typer.Option(help="File to write.")],
+    trials: Annotated[int, typer.Option(help="Trials for each shape of data and grid point.")] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 1,
+    workers: Annotated[int, typer.Option(help="Processes.")] = 2,
+) -> None:
+    """Measure anew what `privquant plan` plans with (takes a while)."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from privquant.lab.calibrate import calibrate as measure
+    from privquant.lab.calibrate import write
+    from privquant.validation import check_count
+
+    check_count(trials, "trials", 20)
+    check_count(workers, "workers", 1)
+    columns = (TextColumn("calibrating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns) as bar:
+        task = bar.add_task("", total=None)
+        document = measure(
+            trials=trials,
+            seed=seed,
+            workers=workers,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    write(document, out)
+    print(f"wrote {out}")

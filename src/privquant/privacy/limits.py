@@ -1,0 +1,70 @@
+"""How many users a quantile needs: the information limit, and the paper's bounds.
+
+Each function gives users for a rank error of at most `alpha`. Where the paper leaves a constant open it is 1
+here, and the number only shows the order of growth: compare such numbers with each other over B, alpha and
+epsilon, never with a head count. Logarithms are natural, as in the paper.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+
+def kappa_of(epsilon: float) -> float:
+    """tanh(epsilon/2): what is left of a difference in rates after the coin."""
+    return math.tanh(epsilon / 2)
+
+
+def information_limit(*, alpha: float, epsilon: float, confidence: float, quantile: float = 0.5) -> float:
+    """Users needed if everybody could be asked at the true quantile: no one-bit protocol does better.
+
+    The rank error is then normal with variance p*(1-p*)/(kappa^2 n), p* = 1/2 + kappa (q - 1/2), for users drawn
+    from a distribution.
+    """
+    kappa = kappa_of(epsilon)
+    rate = 0.5 + kappa * (quantile - 0.5)
+    spread = NormalDist().inv_cdf((1 + confidence) / 2)
+    return rate * (1 - rate) * (spread / (kappa * alpha)) ** 2
+
+
+def adaptive_lower_bound(*, alpha: float, epsilon: float, size: int) -> float:
+    """Theorem 1.2: Omega(log B / (eps^2 alpha^2)) for any sequentially adaptive protocol (eps < 1). Constant 1."""
+    return math.log(size) / (epsilon * alpha) ** 2
+
+
+def non_adaptive_lower_bound(*, alpha: float, epsilon: float, size: int) -> float:
+    """Theorem 1.3: Omega(log^2 B / (eps^2 alpha^2 log^4(1/alpha))) for any non-adaptive protocol. Constant 1."""
+    return (math.log(size) / (epsilon * alpha)) ** 2 / math.log(1 / alpha) ** 4
+
+
+def tree_sketch(*, alpha: float, epsilon: float, size: int) -> float:
+    """Appendix D: O(log^3 B / (eps^2 alpha^2)) for the hierarchical mechanism, by its error sketch. Constant 1."""
+    return math.log(size) ** 3 / (epsilon * alpha) ** 2
+
+
+def adaptive_upper_bound(*, alpha: float, epsilon: float, size: int) -> float:
+    """Theorem 1.1: O(log B / (eps^2 alpha^2)) for DpBayeSS (eps < 1). Constant 1."""
+    return math.log(size) / (epsilon * alpha) ** 2
+
+
+def one_coin(*, alpha: float, epsilon: float, confidence: float) -> float:
+    """Lemma E.2: reports that suffice to learn one coin to its sample mean within alpha.
+
+    With the constants of the proof, and log(2/beta) for the two sides.
+    """
+    grown = math.expm1(epsilon)
+    coin = 2 * math.exp(epsilon) / (alpha * grown) ** 2 + 2 * (grown + 2) / (3 * alpha * grown)
+    return coin * math.log(2 / (1 - confidence))
+
+
+def naive_sufficient(*, alpha: float, epsilon: float, confidence: float, size: int) -> float:
+    """Theorem E.3: users that suffice for the naive search: every one of its log2 B coins within alpha."""
+    rounds = max(1, math.ceil(math.log2(size)))
+    return rounds * one_coin(alpha=alpha, epsilon=epsilon, confidence=1 - (1 - confidence) / rounds)
+
+
+def shuffle_order(*, alpha: float, epsilon: float, confidence: float, size: int, delta: float) -> float:
+    """Theorem 1.4: O((1/alpha^2 + 1/eps^2) log B sqrt(log(1/delta) log(log B / beta))). Constant 1."""
+    inner = math.log(1 / delta) * max(math.log(max(math.log(size), 1.0) / (1 - confidence)), 1e-300)
+    return (alpha**-2 + epsilon**-2) * math.log(size) * math.sqrt(inner)

@@ -1,0 +1,111 @@
+"""`privquant estimate` as a person uses it: a real process on a real file."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+
+def privquant(*args: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "privquant.cli", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture(scope="module")
+def salaries(tmp_path_factory):
+    rng = np.random.default_rng(1)
+    values = np.round(rng.lognormal(10.5, 0.5, 8000)).astype(int)
+    folder = tmp_path_factory.mktemp("data")
+    csv = folder / "salaries.csv"
+    csv.write_text("name,salary,share,note\n" + "".join(f"u{i},{v},{v / 7:.3f},x\n" for i, v in enumerate(values)))
+    pq.write_table(pa.table({"salary": values}), folder / "salaries.parquet")
+    return folder
+
+
+def common(salaries, name="salaries.csv"):
+    return ["estimate", salaries / name, "--column", "salary", "--low", 0, "--high", 500000, "--epsilon", 1]
+
+
+@pytest.mark.parametrize("name", ["salaries.csv", "salaries.parquet"])
+def test_json_result_is_near_the_truth_and_repeatable(salaries, name):
+    first = privquant(*common(salaries, name), "--seed", 5, "--json")
+    assert first.returncode == 0, first.stderr
+    found = json.loads(first.stdout)
+    assert found["simulated"] is True
+    assert found["users"] == 8000
+    assert found["rank_error"] < 0.06
+    assert found["guarantee"]["epsilon"] == pytest.approx(1.0)
+    assert privquant(*common(salaries, name), "--seed", 5, "--json").stdout == first.stdout
+
+
+def test_table_says_that_it_simulates_and_what_is_promised(salaries):
+    done = privquant(*common(salaries), "--seed", 5, "--quantile", 0.9, "--quantile", 0.5)
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    assert "simulated private collection" in text
+    assert "differentially private whatever any server does" in text
+    assert text.index("0.5") < text.index("0.9")
+
+
+def test_continuous_values_in_bins(salaries):
+    done = privquant(
+        "estimate", salaries / "salaries.csv", "--column", "share", "--low", 100, "--high", 100000,
+        "--bins", 400, "--log", "--epsilon", 2, "--seed", 1, "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["bin"].startswith("(")
+    assert found["rank_error"] < 0.05
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (["--epsilon", "0"], "epsilon must be a finite number above 0, got 0.0"),
+        (["--epsilon", "nan"], "epsilon must be a finite number above 0, got nan"),
+        (["--epsilon", "-1"], "above 0, got -1.0"),
+        (["--quantile", "1"], "strictly between 0 and 1, got 1.0"),
+        (["--quantile", "0"], "strictly between 0 and 1, got 0.0"),
+        (["--column", "note"], "numbers"),
+        (["--column", "wage"], "salary"),
+        (["--column", "share"], "have a fraction"),
+        (["--high", "-1"], "high must be at least low, got low=0, high=-1"),
+        (["--high", "1.5"], "must be a whole number, got 1.5"),
+        (["--high", "ten"], "must be a number, got 'ten'"),
+        (["--protocol", "guess"], "unknown protocol 'guess'; there are naive, "),
+        (["--missing", "maybe"], "'refuse', 'drop', got 'maybe'"),
+        (["--seed", "-4"], "seed"),
+    ],
+)
+def test_bad_input_is_one_plain_line_and_exit_code_2(salaries, change, said):
+    done = privquant(*common(salaries), *change)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stdout == ""
+
+
+def test_files_that_cannot_be_read(salaries, tmp_path):
+    missing = privquant("estimate", tmp_path / "no.csv", "--column", "x", "--low", 0, "--high", 1)
+    assert missing.returncode == 2
+    assert "no.csv" in missing.stderr
+    empty = tmp_path / "empty.csv"
+    empty.write_text("salary\n")
+    done = privquant("estimate", empty, "--column", "salary", "--low", 0, "--high", 9)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    bounds = privquant("estimate", salaries / "salaries.csv", "--column", "salary", "--epsilon", 1)
+    assert bounds.returncode == 2
+    assert "never inferred from the data" in bounds.stderr
+
+
+def test_version_and_help():
+    assert privquant("--version").stdout.startswith("privquant 0.")
+    for verb in ("estimate", "plan", "account", "audit", "paper"):
+        done = privquant(verb, "--help")
+        assert done.returncode == 0, done.stderr
+        assert "Usage" in done.stdout

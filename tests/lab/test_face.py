@@ -1,0 +1,102 @@
+"""The public face: what people call first."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import privquant as pq
+from privquant.errors import InvalidInput
+
+VALUES = np.random.default_rng(0).integers(0, 1000, 4000)
+DOMAIN = pq.Integers(0, 1023)
+
+
+@pytest.mark.parametrize("name", pq.protocol_names())
+def test_every_protocol_finds_the_median_of_a_small_domain(name):
+    """Fixed seeds; at epsilon 4 and 4,000 users an error of 10 points is far out for every protocol."""
+    options = {"encoding": "hadamard"} if name == "hierarchical" else {}
+    got = pq.median(VALUES, epsilon=4.0, domain=DOMAIN, protocol=name, rng=3, **options)
+    assert abs(np.mean(got.value >= VALUES) - 0.5) < 0.1
+    assert got.users == 4000
+    assert got.protocol == name
+    assert "epsilon=4" in repr(got)
+
+
+def test_all_columns_give_the_same_answer():
+    answers = {
+        pq.median(column, epsilon=2.0, domain=DOMAIN, rng=7).value
+        for column in (VALUES, VALUES.tolist(), pd.Series(VALUES), pl.Series(VALUES), pa.array(VALUES))
+    }
+    assert len(answers) == 1
+
+
+def test_several_quantiles_come_as_a_monotone_list():
+    found = pq.quantile(VALUES, [0.25, 0.5, 0.9], epsilon=2.0, domain=DOMAIN, rng=1)
+    assert [e.quantile for e in found] == [0.25, 0.5, 0.9]
+    assert sorted(e.value for e in found) == [e.value for e in found]
+    assert isinstance(pq.quantile(VALUES, 0.25, epsilon=2.0, domain=DOMAIN, rng=1), pq.Estimate)
+
+
+def test_a_protocol_of_one_quantile_divides_the_users():
+    found = pq.quantile(VALUES, [0.25, 0.75], epsilon=2.0, domain=DOMAIN, rng=1, protocol="naive")
+    assert [e.users for e in found] == [2000, 2000]
+
+
+def test_a_large_crowd_is_no_burden():
+    many = np.tile(VALUES, 100)
+    for name in ("isotonic", "bayeslearn", "naive"):
+        got = pq.median(many, epsilon=1.0, domain=DOMAIN, protocol=name, rng=2)
+        assert got.users == 400_000
+        assert abs(np.mean(got.value >= VALUES) - 0.5) < 0.05
+
+
+def test_notes_say_what_was_done_to_the_data():
+    got = pq.median([1.0, None, 5000.0, 3.4], epsilon=1.0, domain=DOMAIN, rng=1, missing="drop", fractions="round")
+    assert got.notes == (
+        "1 values were outside the domain and clamped to its ends",
+        "1 values were missing and left out",
+        "1 values were rounded to whole numbers",
+    )
+
+
+def test_progress_reaches_the_end():
+    seen = []
+    pq.median(VALUES, epsilon=1.0, domain=DOMAIN, rng=1, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (4000, 4000)
+    assert [d for d, _ in seen] == sorted(d for d, _ in seen)
+
+
+def test_to_dict_is_json():
+    import json
+
+    got = pq.median(VALUES, epsilon=1.0, domain=DOMAIN, rng=1)
+    form = json.loads(json.dumps(got.to_dict()))
+    assert form["value"] == got.value
+    assert form["guarantee"]["trust"] == "local"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"epsilon": 0}, "above 0, got 0"),
+        ({"epsilon": float("nan")}, "got nan"),
+        ({"epsilon": "1"}, "got '1'"),
+        ({"epsilon": float("inf")}, "got inf"),
+        ({"q": 0}, "between 0 and 1, got 0"),
+        ({"q": [0.5, 0.5]}, "rising order"),
+        ({"q": []}, "empty sequence"),
+        ({"q": "0.5"}, "got '0.5'"),
+        ({"domain": None}, "never inferred"),
+        ({"protocol": "best"}, "unknown protocol 'best'"),
+        ({"values": []}, "no values"),
+        ({"values": [1, "x"]}, "must be numbers"),
+        ({"values": [1, float("nan")]}, "1 of 2 values are missing"),
+        ({"colour": "red"}, "has no option 'colour'"),
+    ],
+)
+def test_bad_input_names_what_was_given(change, said):
+    call = {"values": VALUES, "q": 0.5, "epsilon": 1.0, "domain": DOMAIN, "rng": 1, **change}
+    with pytest.raises(InvalidInput, match=said):
+        pq.quantile(call.pop("values"), call.pop("q"), **call)
