@@ -118,7 +118,7 @@ def dataset_names() -> tuple[str, ...]:
 
 def dataset(name: str, *, n: int, size: int, seed: int = PAPER_SEED) -> DataSet:
     """A named data set of n users with values in 0 .. size-1."""
-    if name not in dataset_names():
+    if name not in _RECIPES and name not in dataset_names():
         raise InvalidInput(f"unknown data set {name!r}; there are {', '.join(dataset_names())}")
     users = check_count(n, "n", 1)
     domain_size = check_count(size, "size", 1)
