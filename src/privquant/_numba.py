@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-try:
-    from numba import njit as njit
-    from numba import prange as prange
-
-    HAVE_NUMBA = True
-except ImportError:
-    HAVE_NUMBA = False
+if TYPE_CHECKING:  # a compiled function is called like the function it was made from
+    _Function = TypeVar("_Function", bound=Callable[..., Any])
+    HAVE_NUMBA: bool
     prange = range
 
-    def njit(*args: Any, **options: Any) -> Any:
-        """A decorator that leaves the function as it is."""
-        if len(args) == 1 and callable(args[0]) and not options:
-            return args[0]
+    def njit(**options: Any) -> Callable[[_Function], _Function]: ...
 
-        def leave(function: Callable[..., Any]) -> Callable[..., Any]:
-            return function
+else:
+    try:
+        from numba import njit as njit
+        from numba import prange as prange
 
-        return leave
+        HAVE_NUMBA = True
+    except ImportError:
+        HAVE_NUMBA = False
+        prange = range
+
+        def njit(*args: Any, **options: Any) -> Any:
+            """A decorator that leaves the function as it is."""
+            if len(args) == 1 and callable(args[0]) and not options:
+                return args[0]
+
+            def leave(function: Callable[..., Any]) -> Callable[..., Any]:
+                return function
+
+            return leave

@@ -85,7 +85,7 @@ def crowd(name: str, users: int, size: int, rng: np.random.Generator) -> Sample:
     if users <= DRAWN:
         return Sample(drawn, size)
     values, counts = np.unique(drawn, return_counts=True)
-    return Sample.from_histogram(values, counts * (users // DRAWN), size)
+    return Sample.of_counts(values, counts * (users // DRAWN), size)
 
 
 def cell(

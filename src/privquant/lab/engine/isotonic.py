@@ -1,0 +1,245 @@
+"""Trials of isotonic search by counts: exact in distribution, milliseconds whatever the number of users.
+
+A batch shares its threshold, so its ones are a hypergeometric draw from the users not yet asked (`cells`) and two
+binomials for the coin (`samplers`). What is asked and answered is decided by the very kernels the protocol object
+calls (`protocols.isotonic_course`), in the same order, so the two cannot differ.
+
+The schedule is the run's: growing batches, equal rounds, or a number of users in flight; a template with fixed
+rounds (the shuffle model) brings its own.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privquant._numba import njit
+from privquant.errors import InvalidInput
+from privquant.lab.engine.cells import Cells, at_most, draw, fill, new_cells
+from privquant.lab.engine.samplers import binomial
+from privquant.lab.populations import OutOfUsers
+from privquant.lab.sample import Sample
+from privquant.privacy.coin import Coin
+from privquant.protocols.base import Protocol
+from privquant.protocols.isotonic import Isotonic
+from privquant.protocols.isotonic_course import (
+    BULK,
+    SEARCH,
+    Course,
+    allocate,
+    answers,
+    certified,
+    thresholds_for,
+)
+from privquant.protocols.isotonic_fit import Search, Table, add_counts, clear, new_table
+from privquant.protocols.isotonic_rules import SPREAD_POINTS, batch_size, lone_share
+from privquant.validation import check_count
+
+Ints = NDArray[np.int64]
+
+
+class Outcomes(NamedTuple):
+    """One row a trial: the answers' indices (a column a quantile), and the ends of the certified intervals
+    (quantile, lower or upper; -1 where there is no bound; empty without an interval).
+    """
+
+    answers: Ints
+    ends: Ints
+
+
+class _Run(NamedTuple):
+    """One trial's world: the users by count, and the schedule."""
+
+    values: Ints
+    cumulative: Ints
+    users: int
+    statistical: bool
+    flips: NDArray[np.float64]
+    rounds: int
+    sizes: Ints
+    coins: Ints
+
+
+def supports(template: Protocol, draw: str) -> bool:
+    return isinstance(template, Isotonic) and template.users > 0 and template.domain.size > 1
+
+
+def simulate(
+    template: Protocol, sample: Sample, trials: int, rng: np.random.Generator, *, draw: str = "empirical"
+) -> Ints:
+    return outcomes(template, sample, trials, rng, draw=draw).answers
+
+
+def outcomes(
+    template: Protocol,
+    sample: Sample,
+    trials: int,
+    rng: np.random.Generator,
+    *,
+    draw: str = "empirical",
+    rounds: int | None = None,
+    in_flight: int | None = None,
+) -> Outcomes:
+    """Answers and intervals of independent runs; give at most one of rounds and in_flight (see `lab.run`)."""
+    assert isinstance(template, Isotonic)
+    fixed = template.rounds is not None
+    if (rounds is not None) + (in_flight is not None) + fixed > 1:
+        raise InvalidInput("give at most one of rounds and in_flight, and none with fixed rounds")
+    statistical = draw == "statistical"
+    if not statistical and template.users > sample.n:
+        raise OutOfUsers(f"asked {template.users} users, but there are {sample.n}")
+    parts = 0 if rounds is None else check_count(rounds, "rounds", 1)
+    flight = 0 if in_flight is None else check_count(in_flight, "in_flight", 1)
+    order = sorted(template.coins())
+    run = _Run(
+        sample.values,
+        sample.cumulative,
+        template.users,
+        statistical,
+        np.array([Coin(coin).flip for coin in order]),
+        parts,
+        np.array([size for size, _ in template.rounds or ()], np.int64),
+        np.array([order.index(coin) for _, coin in template.rounds or ()], np.int64),
+    )
+    quantiles, roles = len(template.quantiles), template.course.roles
+    room = _room(template, parts, flight)
+    table = new_table(room, coins=len(order), sides=2 * quantiles if roles == 3 else 0)
+    cells = new_cells(1 if statistical else room)
+    found = np.empty((trials, quantiles), np.int64)
+    ends = np.full((trials, quantiles if roles == 3 else 0, 2), -1, np.int64)
+    for trial in range(trials):
+        clear(table)
+        fill(cells, sample.n)
+        if fixed:
+            _fixed_rounds(table, cells, template.search, template.course, run, rng)
+        elif flight:
+            _in_flight(table, cells, template.search, template.course, run, flight, rng)
+        else:
+            _in_batches(table, cells, template.search, template.course, run, rng)
+        answers(table, template.search, template.course, found[trial])
+        if roles == 3:
+            certified(table, template.search, template.course, ends[trial])
+    return Outcomes(found, ends)
+
+
+def _room(template: Isotonic, rounds: int, in_flight: int) -> int:
+    """An upper bound on the number of distinct thresholds of a run."""
+    if in_flight:
+        return template.users
+    batches = rounds or len(template.rounds or ())
+    if not batches:
+        heard = 0
+        while heard < template.users:
+            heard += batch_size(heard)
+            batches += 1
+    points = SPREAD_POINTS if template.spread > 0.0 else 1
+    return min(template.users, batches * template.course.roles * len(template.quantiles) * points)
+
+
+@njit(cache=True)
+def _ones(cells: Cells, run: _Run, threshold: int, count: int, coin: int, rng: np.random.Generator) -> int:
+    """How many of `count` fresh users report a one."""
+    if run.statistical:
+        users = run.cumulative[run.cumulative.size - 1]
+        below = binomial(count, at_most(run.values, run.cumulative, threshold) / users, rng)
+    else:
+        below = draw(cells, run.values, run.cumulative, threshold, count, rng)
+    flip = run.flips[coin]
+    return below - binomial(below, flip, rng) + binomial(count - below, flip, rng)
+
+
+@njit(cache=True)
+def _side_row(course: Course, arm: int) -> int:
+    role = arm % course.roles
+    return 2 * (arm // course.roles) + role - 1 if role > 0 else -1
+
+
+@njit(cache=True)
+def _in_batches(
+    table: Table, cells: Cells, search: Search, course: Course, run: _Run, rng: np.random.Generator
+) -> None:
+    arms = np.empty(course.roles * course.quantiles.size, np.int64)
+    out = np.empty((2, SPREAD_POINTS), np.int64)
+    asked_arm = np.empty(arms.size * SPREAD_POINTS, np.int64)
+    asked_at = np.empty(arms.size * SPREAD_POINTS, np.int64)
+    asked_of = np.empty(arms.size * SPREAD_POINTS, np.int64)
+    asked = 0
+    while asked < run.users:
+        if run.rounds > 0:
+            done = asked * run.rounds // run.users
+            count = max(1, run.users * (done + 1) // run.rounds - asked)
+        else:
+            count = batch_size(asked)
+        count = min(count, run.users - asked)
+        phase = allocate(course, asked, asked, count, arms)
+        queries = 0
+        for arm in range(arms.size):
+            if arms[arm] > 0:
+                rows = thresholds_for(table, search, course, phase, arm, arms[arm], 0.5, out)
+                for row in range(rows):
+                    asked_arm[queries] = arm
+                    asked_at[queries] = out[0, row]
+                    asked_of[queries] = out[1, row]
+                    queries += 1
+        for i in range(queries):
+            ones = _ones(cells, run, asked_at[i], asked_of[i], 0, rng)
+            side = _side_row(course, asked_arm[i])
+            add_counts(table, search, 0, side, phase == BULK, asked_at[i], asked_of[i], ones)
+        asked += count
+
+
+@njit(cache=True)
+def _in_flight(
+    table: Table,
+    cells: Cells,
+    search: Search,
+    course: Course,
+    run: _Run,
+    flight: int,
+    rng: np.random.Generator,
+) -> None:
+    """`flight` users asked at first, then one for each that answers, in the order of asking."""
+    arms = np.empty(course.roles * course.quantiles.size, np.int64)
+    out = np.empty((2, SPREAD_POINTS), np.int64)
+    queue = np.empty((3, run.users), np.int64)  # phase, arm, threshold of every user asked
+    asked = 0
+    heard = 0
+    while heard < run.users:
+        count = min(flight - (asked - heard), run.users - asked)
+        if count > 0:
+            phase = allocate(course, asked, heard, count, arms)
+            lone = 0.5
+            if course.spread > 0.0 and count == 1 and asked > heard:
+                lone = lone_share(course.spread, asked)
+            for arm in range(arms.size):
+                if arms[arm] > 0:
+                    rows = thresholds_for(table, search, course, phase, arm, arms[arm], lone, out)
+                    for row in range(rows):
+                        for _ in range(out[1, row]):
+                            queue[0, asked] = phase
+                            queue[1, asked] = arm
+                            queue[2, asked] = out[0, row]
+                            asked += 1
+        threshold = queue[2, heard]
+        ones = _ones(cells, run, threshold, 1, 0, rng)
+        side = _side_row(course, queue[1, heard])
+        add_counts(table, search, 0, side, queue[0, heard] == BULK, threshold, 1, ones)
+        heard += 1
+
+
+@njit(cache=True)
+def _fixed_rounds(
+    table: Table, cells: Cells, search: Search, course: Course, run: _Run, rng: np.random.Generator
+) -> None:
+    out = np.empty((2, SPREAD_POINTS), np.int64)
+    asked = 0
+    for current in range(run.sizes.size):
+        bulk = asked < course.bulk
+        arm = current % course.quantiles.size
+        thresholds_for(table, search, course, BULK if bulk else SEARCH, arm, 1, 0.5, out)
+        count = run.sizes[current]
+        ones = _ones(cells, run, out[0, 0], count, run.coins[current], rng)
+        add_counts(table, search, run.coins[current], -1, bulk, out[0, 0], count, ones)
+        asked += count

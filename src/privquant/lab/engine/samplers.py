@@ -1,0 +1,228 @@
+"""Exact binomial and hypergeometric draws for counts up to 10^15, from uniform numbers alone.
+
+numpy's hypergeometric stops at 10^9 and cannot be called from compiled code. Three methods by size: one trial
+after the other where few are drawn; inversion outward from the mode at small variance; else the ratio of
+uniforms (Stadlober's HRUA), accepted by logarithms of the mass in saddle-point form (Loader), which keep their
+digits at any count where log-gamma loses them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from privquant._numba import njit
+
+# ln(n!) minus Stirling's formula, n = 0 .. 15; beyond that the series in 1/n has all digits.
+_STIRLING = np.array(
+    [0.0]
+    + [math.lgamma(n + 1.0) - (n + 0.5) * math.log(n) + n - 0.5 * math.log(2.0 * math.pi) for n in range(1, 16)]
+)
+_LOG_2PI = math.log(2.0 * math.pi)
+# Up to this many draws are made one by one; up to this variance the mode is inverted.
+_FEW = 12
+_SMALL_VARIANCE = 400.0
+# The width of the ratio-of-uniforms hat: 2 sqrt(2/e), and 3 - 2 sqrt(3/e).
+_HAT_SLOPE = 2.0 * math.sqrt(2.0 / math.e)
+_HAT_SHIFT = 3.0 - 2.0 * math.sqrt(3.0 / math.e)
+
+
+@njit(cache=True)
+def _stirling_error(n: float) -> float:
+    if n < 16.0:
+        return float(_STIRLING[int(n)])
+    square = n * n
+    return (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680) / square) / square) / square) / n
+
+
+@njit(cache=True)
+def _deviance(x: float, mean: float) -> float:
+    """x ln(x/mean) + mean - x, by its series where x is near the mean."""
+    difference = x - mean
+    if abs(difference) >= 0.1 * (x + mean):
+        return x * math.log(x / mean) + mean - x
+    v = difference / (x + mean)
+    total = difference * v
+    term = 2.0 * x * v
+    square = v * v
+    j = 1
+    while True:
+        term *= square
+        longer = total + term / (2 * j + 1)
+        if longer == total:
+            return total
+        total = longer
+        j += 1
+
+
+@njit(cache=True)
+def log_binomial(x: float, n: float, p: float) -> float:
+    """ln of the probability of x successes out of n."""
+    if n == 0.0:
+        return 0.0
+    if x == 0.0:
+        return n * math.log1p(-p)
+    if x == n:
+        return n * math.log(p)
+    errors = _stirling_error(n) - _stirling_error(x) - _stirling_error(n - x)
+    deviances = _deviance(x, n * p) + _deviance(n - x, n * (1.0 - p))
+    return errors - deviances - 0.5 * (_LOG_2PI + math.log(x) + math.log1p(-x / n))
+
+
+@njit(cache=True)
+def _log_split(x: float, good: float, bad: float, drawn: float) -> float:
+    """ln of the hypergeometric probability of x good ones, up to a constant."""
+    p = drawn / (good + bad)
+    return log_binomial(x, good, p) + log_binomial(drawn - x, bad, p)
+
+
+@njit(cache=True)
+def binomial(n: int, p: float, rng: np.random.Generator) -> int:
+    """How many of n independent trials succeed."""
+    if n == 0 or p <= 0.0:
+        return 0
+    if p >= 1.0:
+        return n
+    flipped = p > 0.5
+    chance = 1.0 - p if flipped else p
+    if n <= _FEW:
+        found = 0
+        for _ in range(n):
+            if rng.random() < chance:
+                found += 1
+    elif n * chance * (1.0 - chance) < _SMALL_VARIANCE:
+        found = _binomial_from_mode(float(n), chance, rng)
+    else:
+        found = _binomial_by_ratio(float(n), chance, rng)
+    return n - found if flipped else found
+
+
+@njit(cache=True)
+def _binomial_from_mode(n: float, p: float, rng: np.random.Generator) -> int:
+    mode = float(math.floor((n + 1.0) * p))
+    at_mode = math.exp(log_binomial(mode, n, p))
+    odds = p / (1.0 - p)
+    while True:
+        left = rng.random() - at_mode
+        if left < 0.0:
+            return int(mode)
+        up = mode
+        down = mode
+        f_up = at_mode
+        f_down = at_mode
+        while (up < n or down > 0.0) and (f_up > 1e-18 or f_down > 1e-18):
+            if up < n:
+                f_up *= (n - up) / (up + 1.0) * odds
+                up += 1.0
+                left -= f_up
+                if left < 0.0:
+                    return int(up)
+            if down > 0.0:
+                f_down *= down / (n - down + 1.0) / odds
+                down -= 1.0
+                left -= f_down
+                if left < 0.0:
+                    return int(down)
+
+
+@njit(cache=True)
+def _binomial_by_ratio(n: float, p: float, rng: np.random.Generator) -> int:
+    variance = n * p * (1.0 - p)
+    at_mode = log_binomial(float(math.floor((n + 1.0) * p)), n, p)
+    centre = n * p + 0.5
+    deviation = math.sqrt(variance + 0.5)
+    width = _HAT_SLOPE * deviation + _HAT_SHIFT
+    end = min(n + 1.0, math.floor(centre + 16.0 * deviation))
+    while True:
+        x = 1.0 - rng.random()
+        candidate = centre + width * (rng.random() - 0.5) / x
+        if candidate < 0.0 or candidate >= end:
+            continue
+        found = math.floor(candidate)
+        height = log_binomial(found, n, p) - at_mode
+        if x * (4.0 - x) - 3.0 <= height:
+            return int(found)
+        if x * (x - height) < 1.0 and 2.0 * math.log(x) <= height:
+            return int(found)
+
+
+@njit(cache=True)
+def hypergeometric(good: int, bad: int, drawn: int, rng: np.random.Generator) -> int:
+    """How many of `drawn` taken without replacement out of good + bad are good."""
+    total = good + bad
+    # Three symmetries bring it to: at most half are good, at most half are drawn, no more drawn than good.
+    rest = drawn > total - drawn
+    taken = total - drawn if rest else drawn
+    swapped = good > bad
+    marked = bad if swapped else good
+    if taken > marked:
+        found = _hypergeometric_core(taken, total - taken, marked, rng)
+    else:
+        found = _hypergeometric_core(marked, total - marked, taken, rng)
+    if swapped:
+        found = taken - found
+    return good - found if rest else found
+
+
+@njit(cache=True)
+def _hypergeometric_core(good: int, bad: int, drawn: int, rng: np.random.Generator) -> int:
+    if drawn <= _FEW:
+        found = 0
+        for i in range(drawn):
+            if rng.random() * (good + bad - i) < good - found:
+                found += 1
+        return found
+    g, b, m = float(good), float(bad), float(drawn)
+    total = g + b
+    p = g / total
+    variance = m * p * (1.0 - p) * (total - m) / (total - 1.0)
+    mode = float(math.floor((m + 1.0) * (g + 1.0) / (total + 2.0)))
+    if variance < _SMALL_VARIANCE:
+        return _hypergeometric_from_mode(g, b, m, mode, rng)
+    at_mode = _log_split(mode, g, b, m)
+    centre = m * p + 0.5
+    deviation = math.sqrt(variance + 0.5)
+    width = _HAT_SLOPE * deviation + _HAT_SHIFT
+    end = min(min(m, g) + 1.0, math.floor(centre + 16.0 * deviation))
+    while True:
+        x = 1.0 - rng.random()
+        candidate = centre + width * (rng.random() - 0.5) / x
+        if candidate < 0.0 or candidate >= end:
+            continue
+        z = math.floor(candidate)
+        if m - z > b:
+            continue
+        height = _log_split(z, g, b, m) - at_mode
+        if x * (4.0 - x) - 3.0 <= height:
+            return int(z)
+        if x * (x - height) < 1.0 and 2.0 * math.log(x) <= height:
+            return int(z)
+
+
+@njit(cache=True)
+def _hypergeometric_from_mode(g: float, b: float, m: float, mode: float, rng: np.random.Generator) -> int:
+    at_mode = math.exp(_log_split(mode, g, b, m) - log_binomial(m, g + b, m / (g + b)))
+    most = min(m, g)
+    least = max(0.0, m - b)
+    while True:
+        left = rng.random() - at_mode
+        if left < 0.0:
+            return int(mode)
+        up = mode
+        down = mode
+        f_up = at_mode
+        f_down = at_mode
+        while (up < most or down > least) and (f_up > 1e-18 or f_down > 1e-18):
+            if up < most:
+                f_up *= (g - up) * (m - up) / ((up + 1.0) * (b - m + up + 1.0))
+                up += 1.0
+                left -= f_up
+                if left < 0.0:
+                    return int(up)
+            if down > least:
+                f_down *= down * (b - m + down) / ((g - down + 1.0) * (m - down + 1.0))
+                down -= 1.0
+                left -= f_down
+                if left < 0.0:
+                    return int(down)
