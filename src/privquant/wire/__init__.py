@@ -48,6 +48,7 @@ from privquant.wire.form import parse_object as parse_object
 from privquant.wire.form import public_key_of as public_key_of
 from privquant.wire.form import real_from_wire as real_from_wire
 from privquant.wire.form import real_to_wire as real_to_wire
+from privquant.wire.form import token_from_bytes as token_from_bytes
 from privquant.wire.form import token_hash as token_hash
 from privquant.wire.form import whole_from_wire as whole_from_wire
 from privquant.wire.form import whole_to_wire as whole_to_wire

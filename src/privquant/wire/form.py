@@ -168,7 +168,14 @@ def _from_base64(text: Any, size: int, name: str) -> bytes:
 
 def new_token() -> str:
     """A fresh one-time token: 128 bits from the operating system."""
-    return _to_base64(secrets.token_bytes(TOKEN_BYTES))
+    return token_from_bytes(secrets.token_bytes(TOKEN_BYTES))
+
+
+def token_from_bytes(data: bytes) -> str:
+    """The token that these 16 bytes spell."""
+    if len(data) != TOKEN_BYTES:
+        raise WireError(f"a token has {TOKEN_BYTES} bytes, got {len(data)}")
+    return _to_base64(data)
 
 
 def check_token(token: Any, name: str = "token") -> str:

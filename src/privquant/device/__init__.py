@@ -1,0 +1,30 @@
+"""The device: runs where the value lives, and decides for itself what leaves.
+
+    from privquant.device import Device, load_policy
+
+    receipt = Device(load_policy("policy.toml")).answer(invite, 37)
+
+Standard library and `cryptography` only; numpy is never imported.
+"""
+
+from __future__ import annotations
+
+from privquant.device.client import Device as Device
+from privquant.device.client import Receipt as Receipt
+from privquant.device.ledger import Ledger as Ledger
+from privquant.device.patience import Patience as Patience
+from privquant.device.policy import Policy as Policy
+from privquant.device.policy import Rule as Rule
+from privquant.device.policy import load_policy as load_policy
+from privquant.device.policy import policy_from_dict as policy_from_dict
+from privquant.device.refusals import InviteRefused as InviteRefused
+from privquant.device.refusals import LedgerRefused as LedgerRefused
+from privquant.device.refusals import ManifestRefused as ManifestRefused
+from privquant.device.refusals import NotAnswered as NotAnswered
+from privquant.device.refusals import PolicyRefused as PolicyRefused
+from privquant.device.refusals import QuestionRefused as QuestionRefused
+from privquant.device.refusals import Refused as Refused
+from privquant.device.refusals import ServerRefused as ServerRefused
+from privquant.device.refusals import TransportRefused as TransportRefused
+from privquant.device.refusals import TryLater as TryLater
+from privquant.device.transport import Transport as Transport

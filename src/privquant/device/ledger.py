@@ -1,0 +1,191 @@
+"""The ledger: what was drawn about each measurement, kept so that it is never drawn again.
+
+It promises:
+
+- A step that was returned to the caller is synced to disk. The first SEND also syncs the directory entry of
+  the file, so before any byte of an answer leaves, both the answer and the file it stands in will survive a
+  power cut.
+- Steps are atomic. A process killed at any instruction leaves the step made or not made, never half made.
+- Any number of processes and threads may use one ledger: every step reads, checks and writes under an
+  exclusive lock, which is never held across a network call, so that a server that stalls one answer cannot
+  stall another.
+- A ledger that cannot be read, understood or written refuses; it never starts afresh.
+
+It is keyed by the measurement's name: a campaign that is published again under a new id meets the same
+entries. The file is only ever appended to; a step costs one sync, the first SEND of a ledger one more.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from privquant.device import records
+from privquant.device.records import Answer
+from privquant.device.refusals import LedgerRefused, TryLater
+from privquant.device.steps import Event, State, step
+
+# A lifetime limit allows a few answers, of three records below 1 KiB each. This holds thousands of them.
+LARGEST = 16 << 20
+LOCK_PAUSE = 0.01
+
+
+class Ledger:
+    """The ledger in the file at `path`.
+
+    make_directory: make the directory it lies in. Off by default: a directory that is not there may be a disk
+    that is not mounted, and a fresh ledger in its place would forget what was already answered. patience: how
+    many seconds to wait for the lock before giving up.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, make_directory: bool = False, patience: float = 10.0
+    ) -> None:
+        self.path = Path(path)
+        self._make_directory = make_directory
+        self._patience = patience
+
+    def answers(self, measurement: str) -> tuple[Answer, ...]:
+        """All answers about a measurement in the order they were drawn. Refuses what could not be written later."""
+        with self._locked() as file:
+            return tuple(_read(file).answers.get(measurement, {}).values())
+
+    def find(self, campaign: str) -> Answer | None:
+        """The answer to this campaign, whatever measurement it was about."""
+        with self._locked() as file:
+            found = (of.get(campaign) for of in _read(file).answers.values())
+            return next((answer for answer in found if answer is not None), None)
+
+    def secret(self) -> bytes:
+        """32 bytes that are always the same for this ledger; on disk before they are returned."""
+        with self._locked() as file:
+            book = _read(file)
+            if book.length == 0:
+                self._write(file, book, book.start(), sync_directory=True)
+            return book.secret
+
+    def prepare(self, measurement: str, campaign: str, draw: Callable[[tuple[Answer, ...]], Answer]) -> Answer:
+        """The answer to this campaign: the one in the ledger or, if there is none, the one `draw` makes.
+
+        `draw` is given all answers about the measurement so far. It runs under the lock, at most once, and
+        may refuse by raising, which leaves the ledger as it was. What it returns is on disk before this
+        returns.
+        """
+        with self._locked() as file:
+            book = _read(file)
+            so_far = book.answers.get(measurement, {})
+            if campaign in so_far:
+                return so_far[campaign]
+            answer = replace(draw(tuple(so_far.values())), state=step(State.UNDRAWN, Event.DRAW))
+            if (answer.measurement, answer.campaign) != (measurement, campaign):
+                raise AssertionError("an answer was drawn for another question")
+            self._write(file, book, book.append(Event.DRAW, answer))
+            return answer
+
+    def advance(self, answer: Answer, event: Event) -> Answer:
+        """Record that `answer` is about to be sent, or that it was acknowledged; returns it in its new state.
+
+        The state in the ledger counts, not the one `answer` carries: another process may have gone further.
+        """
+        with self._locked() as file:
+            book = _read(file)
+            known = book.answers.get(answer.measurement, {}).get(answer.campaign)
+            if known is None or replace(known, state=answer.state) != answer:
+                raise LedgerRefused("ledger-corrupt", "the ledger no longer holds an answer that it held before")
+            after = replace(known, state=step(known.state, event))
+            if after.state is not known.state:
+                data = book.append(event, after)
+                self._write(file, book, data, sync_directory=event is Event.SEND and not book.has_sent)
+            return after
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        """The open file, under an exclusive lock."""
+        try:
+            if self._make_directory:
+                _make_directories(self.path.parent)
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+        except OSError as error:
+            raise LedgerRefused(
+                "ledger-unreadable", f"the ledger {self.path} cannot be opened for writing: {error.strerror}"
+            ) from error
+        try:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise LedgerRefused("ledger-unreadable", f"the ledger {self.path} is not a regular file")
+            self._lock(file)
+            yield file
+        finally:
+            os.close(file)  # and with it the lock
+
+    def _lock(self, file: int) -> None:
+        give_up = time.monotonic() + self._patience
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() >= give_up:
+                    raise TryLater(
+                        "ledger-busy", f"another process has held the ledger {self.path} for {self._patience:g} s"
+                    ) from None
+                time.sleep(LOCK_PAUSE)
+            except OSError as error:
+                raise LedgerRefused(
+                    "ledger-unreadable", f"the ledger {self.path} cannot be locked: {error.strerror}"
+                ) from error
+
+    def _write(self, file: int, book: records.Book, data: bytes, sync_directory: bool = False) -> None:
+        try:
+            os.ftruncate(file, book.length)  # what an unfinished append left behind
+            if os.pwrite(file, data, book.length) != len(data):
+                raise OSError(None, "the disk took only a part of the record")
+            os.fsync(file)
+            if sync_directory:
+                self._sync_directories()
+        except OSError as error:
+            raise LedgerRefused(
+                "ledger-unwritable", f"the ledger {self.path} cannot be written: {error.strerror}"
+            ) from error
+
+    def _sync_directories(self) -> None:
+        directory = self.path.resolve().parent  # of the file itself, where the path is a link to it
+        _sync_directory(directory)
+        if self._make_directory:
+            # A crash may have come between making the directory and syncing its own entry.
+            _sync_directory(directory.parent)
+
+
+def _read(file: int) -> records.Book:
+    try:
+        size = os.fstat(file).st_size
+        if size > LARGEST:
+            raise LedgerRefused("ledger-corrupt", f"the ledger is larger than {LARGEST} bytes")
+        raw = os.pread(file, size, 0)
+    except OSError as error:
+        raise LedgerRefused("ledger-unreadable", f"the ledger cannot be read: {error.strerror}") from error
+    if len(raw) != size:
+        raise LedgerRefused("ledger-unreadable", "the ledger cannot be read to its end")
+    return records.read(raw)
+
+
+def _sync_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _make_directories(directory: Path) -> None:
+    """Make what is missing of a path, each new directory entry synced."""
+    if directory.is_dir():
+        return
+    _make_directories(directory.parent)
+    directory.mkdir(mode=0o700, exist_ok=True)
+    _sync_directory(directory.parent)

@@ -1,0 +1,162 @@
+"""The owner's policy: what this device may be asked, and how much may ever be learned from its answers.
+
+A measurement that is not in the policy is refused. For one that is, the policy fixes
+
+- the domain: the campaign must ask about exactly this one;
+- max_epsilon: the most one answer may reveal;
+- lifetime_epsilon: the most all answers about this measurement may ever reveal together (default:
+  max_epsilon);
+- answers: how many campaigns may be answered about it at all (default: 1);
+- issuer_key: optionally, the only key whose campaigns are answered: the public key in hex or its fingerprint.
+
+A policy is this dataclass, or a TOML or JSON file of the same shape; an unknown field or version is refused,
+because a limit that was misspelt is a limit that does not hold.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from privquant.device import spending
+from privquant.domain import Domain, check_domain, domain_from_dict
+from privquant.errors import InvalidInput
+from privquant.validation import check_count
+
+VERSION = 1
+LARGEST_FILE = 1 << 20
+_KEY = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}")
+
+
+def default_ledger() -> Path:
+    """Where the ledger lies unless told otherwise: in the user's state directory."""
+    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(home) / "privquant" / "ledger"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The limits for one measurement."""
+
+    domain: Domain
+    max_epsilon: int | float | str | Decimal
+    lifetime_epsilon: int | float | str | Decimal | None = None
+    answers: int = 1
+    issuer_key: str | None = None
+    max_units: int = field(init=False, repr=False, compare=False)
+    lifetime_units: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_domain(self.domain)
+        check_count(self.answers, "answers", least=1)
+        lifetime = self.max_epsilon if self.lifetime_epsilon is None else self.lifetime_epsilon
+        object.__setattr__(self, "max_units", spending.limit(self.max_epsilon, "max_epsilon"))
+        object.__setattr__(self, "lifetime_units", spending.limit(lifetime, "lifetime_epsilon"))
+        key = self.issuer_key
+        if key is not None and (not isinstance(key, str) or not _KEY.fullmatch(key)):
+            raise InvalidInput(
+                f"issuer_key must be a public key (64 lower-case hex digits) or its fingerprint (32), got {key!r}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What this device may be asked: a rule for each measurement by name, and where its ledger lies.
+
+    allow_http: plain http is refused except to this machine itself; True allows it anywhere.
+    """
+
+    measurements: Mapping[str, Rule]
+    ledger: Path = field(default_factory=default_ledger)
+    allow_http: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.measurements, Mapping) or not self.measurements:
+            raise InvalidInput("a policy needs at least one measurement; without one every question is refused")
+        for name, rule in self.measurements.items():
+            if not isinstance(name, str) or not name:
+                raise InvalidInput(f"a measurement is named by a text that is not empty, got {name!r}")
+            if not isinstance(rule, Rule):
+                raise InvalidInput(f"the rule of measurement {name!r} must be a Rule, got {rule!r}")
+        if not isinstance(self.allow_http, bool):
+            raise InvalidInput(f"allow_http must be true or false, got {self.allow_http!r}")
+        object.__setattr__(self, "ledger", Path(self.ledger))
+
+
+def policy_from_dict(form: Any) -> Policy:
+    """The policy a TOML or JSON file spells out."""
+    _check_fields(form, "policy", needed={"version", "measurements"}, allowed={"ledger", "allow_http"})
+    if form["version"] != VERSION or isinstance(form["version"], bool):
+        raise InvalidInput(f"policy: version must be {VERSION}, got {form['version']!r}")
+    if not isinstance(form["measurements"], Mapping):
+        raise InvalidInput("policy: measurements must be a table of rules by name")
+    rules = {name: _rule_from_dict(name, rule) for name, rule in form["measurements"].items()}
+    ledger = form.get("ledger")
+    if ledger is not None and (not isinstance(ledger, str) or not ledger):
+        raise InvalidInput(f"policy: ledger must be a path, got {ledger!r}")
+    path = default_ledger() if ledger is None else Path(ledger).expanduser()
+    return Policy(rules, path, form.get("allow_http", False))
+
+
+def load_policy(path: str | os.PathLike[str]) -> Policy:
+    """The policy in a file: JSON if its name ends in .json, TOML otherwise."""
+    place = Path(path)
+    try:
+        with place.open("rb") as file:
+            raw = file.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise InvalidInput(f"policy {place}: cannot be read: {error.strerror or error}") from error
+    if len(raw) > LARGEST_FILE:
+        raise InvalidInput(f"policy {place}: larger than {LARGEST_FILE} bytes")
+    try:
+        text = raw.decode("utf-8")
+        if place.suffix == ".json":
+            form = json.loads(text, object_pairs_hook=_no_repeats, parse_float=Decimal)
+        else:
+            form = tomllib.loads(text, parse_float=Decimal)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"policy {place}: {error}") from error
+    return policy_from_dict(form)
+
+
+def _rule_from_dict(name: str, form: Any) -> Rule:
+    what = f"policy: measurement {name!r}"
+    _check_fields(
+        form,
+        what,
+        needed={"domain", "max_epsilon"},
+        allowed={"lifetime_epsilon", "answers", "issuer_key"},
+    )
+    if not isinstance(form["domain"], Mapping):
+        raise InvalidInput(f"{what}: domain must be a table, e.g. {{kind = 'integers', low = 0, high = 100}}")
+    try:
+        return Rule(**{**form, "domain": domain_from_dict(form["domain"])})
+    except InvalidInput as error:
+        raise InvalidInput(f"{what}: {error}") from error
+
+
+def _check_fields(form: Any, what: str, needed: set[str], allowed: set[str]) -> None:
+    if not isinstance(form, Mapping):
+        raise InvalidInput(f"{what}: a table is needed, got {form!r}")
+    missing = sorted(needed - set(form))
+    unknown = sorted(set(form) - needed - allowed)
+    if missing:
+        raise InvalidInput(f"{what}: {', '.join(missing)} missing")
+    if unknown:
+        raise InvalidInput(
+            f"{what}: unknown field {', '.join(unknown)}; allowed are {', '.join(sorted(needed | allowed))}"
+        )
+
+
+def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    form = dict(pairs)
+    if len(form) != len(pairs):
+        raise ValueError("a field stands twice")
+    return form
