@@ -32,11 +32,10 @@ def _stirling_error(n: int) -> float:
     return series / n
 
 
-def _deviance(x: float, mean: float) -> float:
-    """x ln(x/mean) + mean - x, which is close to 0 where x is close to the mean, without cancellation."""
-    gap = x - mean
+def _deviance(x: float, mean: float, gap: float) -> float:
+    """x ln(x/mean) - gap for gap = x - mean: close to 0 where they are close, without cancellation."""
     if abs(gap) >= 0.1 * (x + mean):
-        return x * math.log(x / mean) + mean - x
+        return x * math.log(x / mean) - gap
     v = gap / (x + mean)
     total = gap * v
     power = 2 * x * v
@@ -59,7 +58,10 @@ def log_pmf(x: int, n: int, q: float) -> float:
     if x == n:
         return n * math.log(q)
     saddle = _stirling_error(n) - _stirling_error(x) - _stirling_error(n - x)
-    saddle -= _deviance(x, n * q) + _deviance(n - x, n * (1.0 - q))
+    # The distance from the mean in integers: n q as a float would be off by 1e-16 of n q.
+    numerator, denominator = q.as_integer_ratio()
+    gap = (x * denominator - n * numerator) / denominator
+    saddle -= _deviance(x, n * q, gap) + _deviance(n - x, n * (1.0 - q), -gap)
     return saddle - _HALF_LOG_TAU - 0.5 * (math.log(x) + math.log1p(-x / n))
 
 

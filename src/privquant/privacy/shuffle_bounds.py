@@ -29,8 +29,9 @@ def clone_rate(method: str, local_epsilon: float) -> float:
     return 2.0 / (math.exp(local_epsilon) + 1.0)
 
 
-# Products and sums in the closed form of one c, relative; far above what 10^5 terms can lose.
-_ROUNDING = 1e-10
+def _rounding(batch: int) -> float:
+    """What the closed form of one c can lose, relative: about sqrt(b) terms, each rounded, then a difference."""
+    return 1e-10 + 1e-14 * math.sqrt(batch)
 
 
 def clones_bracket(method: str, epsilon: float, local_epsilon: float, batch: int, rtol: float) -> Bracket:
@@ -38,6 +39,7 @@ def clones_bracket(method: str, epsilon: float, local_epsilon: float, batch: int
     if local_epsilon <= epsilon:
         return Bracket(0.0, 0.0, batch - 1, 0)
     s = stakes(epsilon, local_epsilon)
+    rounding = _rounding(batch)
     rate = clone_rate(method, local_epsilon)
 
     def at(c: int) -> float:
@@ -45,7 +47,7 @@ def clones_bracket(method: str, epsilon: float, local_epsilon: float, batch: int
 
     if batch == 1 or rate >= 1.0:
         only = at(batch - 1)
-        return Bracket(only * (1 - _ROUNDING), min(only * (1 + _ROUNDING), s.gain), 0, 1)
+        return Bracket(only * (1 - rounding), min(only * (1 + rounding), s.gain), 0, 1)
     # Few clones are unlikely but reveal much: the tail must be small beside the answer, which is at least at(mean).
     log_tail = min(600.0, math.log(1e3 / rtol) - log_peak(s.gain, s.loss, math.ceil((batch - 1) * rate), 0.5))
     clones = window(batch - 1, rate, log_tail)
@@ -78,8 +80,8 @@ def clones_bracket(method: str, epsilon: float, local_epsilon: float, batch: int
     # The running sums drift; the final ones are added afresh.
     upper, lower = math.fsum(n[1] for n in heap), math.fsum(n[2] for n in heap)
     outside = 2.0 * math.exp(-log_tail) * s.gain
-    top = upper * (1 + _ROUNDING) + outside
-    return Bracket(lower * (1 - _ROUNDING), min(top, s.gain), 0, len(values))
+    top = upper * (1 + rounding) + outside
+    return Bracket(lower * (1 - rounding), min(top, s.gain), 0, len(values))
 
 
 def within_theorem(local_epsilon: float, batch: int, delta: float) -> bool:
