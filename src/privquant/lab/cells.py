@@ -29,7 +29,7 @@ from privquant.validation import check_choice, check_count, check_epsilon, check
 class Cell:
     """What to run. `options` are the protocol's own; `rounds` None means as the protocol suggests.
 
-    label: what figures call it; not part of the key.
+    label: what figures call it. notes: further columns of its row. Neither is part of the key.
     """
 
     data: DataSet
@@ -41,6 +41,7 @@ class Cell:
     draw: str = "empirical"
     trials: int = 200
     label: str = ""
+    notes: tuple[tuple[str, Any], ...] = ()
 
     @classmethod
     def of(
@@ -55,6 +56,7 @@ class Cell:
         draw: str = "empirical",
         trials: int = 200,
         label: str = "",
+        notes: Mapping[str, Any] | None = None,
     ) -> Cell:
         """A cell whose every setting was checked, the protocol's own options included."""
         cell = cls(
@@ -67,6 +69,7 @@ class Cell:
             check_choice(draw, "draw", ("empirical", "statistical")),
             check_count(trials, "trials", 1),
             label or protocol,
+            tuple((notes or {}).items()),
         )
         cell.template()  # an unknown protocol or option is refused before anything runs
         return cell

@@ -46,6 +46,7 @@ def cell_columns(cell: Cell, root: int) -> dict[str, Any]:
         "quantile": cell.quantile,
         "rounds": cell.rounds,
         "draw": cell.draw,
+        **dict(cell.notes),
         "seed": root,
         "cell_seed": cell.seed(root),
     }
@@ -105,26 +106,27 @@ def write_table(rows: Sequence[Row], path: str | Path) -> Path:
     if not rows:
         raise InvalidInput(f"there are no rows to write to {file}")
     waiting = file.with_name(f".{file.name}.part")
+    names = list(dict.fromkeys(name for row in rows for name in row))
     if file.suffix.lower() == ".csv":
         with waiting.open("w", newline="", encoding="utf-8") as out:
-            writer = csv.DictWriter(out, list(rows[0]))
+            writer = csv.DictWriter(out, names)
             writer.writeheader()
             writer.writerows(rows)
     else:
-        _write_parquet(rows, waiting)
+        _write_parquet(rows, names, waiting)
     os.replace(waiting, file)
     return file
 
 
-def _write_parquet(rows: Sequence[Row], path: Path) -> None:
+def _write_parquet(rows: Sequence[Row], names: Sequence[str], path: Path) -> None:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
         raise MissingDependency("writing Parquet", "pyarrow", "lab") from None
     columns = {}
-    for name in rows[0]:
-        values = [row[name] for row in rows]
+    for name in names:
+        values = [row.get(name) for row in rows]
         whole = [v for v in values if v is not None]
         # 2^63 values are one more than a signed 64-bit integer can say.
         wide = all(isinstance(v, int) for v in whole) and any(v >= 2**63 for v in whole)

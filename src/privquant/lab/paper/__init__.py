@@ -1,0 +1,1 @@
+"""The paper's figures and what goes beyond them. One file a family; `catalogue()` lists them all."""
