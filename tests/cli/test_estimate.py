@@ -78,7 +78,7 @@ def test_continuous_values_in_bins(salaries):
         (["--high", "ten"], "must be a number, got 'ten'"),
         (["--protocol", "guess"], "unknown protocol 'guess'; there are naive, "),
         (["--missing", "maybe"], "'refuse', 'drop', got 'maybe'"),
-        (["--seed", "-4"], "seed"),
+        (["--seed", "-4"], "a seed of at least 0"),
     ],
 )
 def test_bad_input_is_one_plain_line_and_exit_code_2(salaries, change, said):

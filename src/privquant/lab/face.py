@@ -8,6 +8,7 @@ the values.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, overload
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from privquant._numba import HAVE_NUMBA
 from privquant.columns import to_indices
 from privquant.domain import Domain, check_domain
+from privquant.errors import InvalidInput
 from privquant.lab.engine import simulate_by_asking, simulator
 from privquant.lab.populations import CountUsers, Users
 from privquant.lab.run import Progress, run
@@ -106,7 +108,7 @@ def quantile(
     check_epsilon(epsilon)
     wanted = check_quantiles(q)
     kind = protocol_class(protocol)
-    generator = np.random.default_rng(rng)
+    generator = _generator(rng)
     column = to_indices(values, domain, outside=outside, missing=missing, fractions=fractions)
     settings: dict[str, Any] = {"epsilon": epsilon, **options}
     if len(wanted) == 1 or kind.many_quantiles:
@@ -123,6 +125,13 @@ def quantile(
                 found += made.estimates()
     noted = [_with_notes(estimate, column.clamped, column.dropped, column.rounded) for estimate in found]
     return noted[0] if not isinstance(q, Sequence | np.ndarray) else noted
+
+
+def _generator(rng: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"rng must be a seed of at least 0 or a numpy Generator, got {rng!r}") from error
 
 
 def _collect(
@@ -144,8 +153,6 @@ def _collect(
 
 
 def _with_notes(estimate: Estimate, clamped: int, dropped: int, rounded: int) -> Estimate:
-    from dataclasses import replace
-
     notes = [
         f"{count} values were {what}"
         for count, what in (
