@@ -12,7 +12,7 @@ from privquant import __version__
 from privquant.errors import MissingDependency, PrivquantError
 
 # In the order `--help` shows them.
-_VERBS = ("estimate", "account", "audit")
+_VERBS = ("estimate", "account", "audit", "answer")
 
 
 def main() -> None:

@@ -2,9 +2,10 @@
 
 It promises:
 
-- A step that was returned to the caller is synced to disk. The first SEND also syncs the directory entry of
-  the file, so before any byte of an answer leaves, both the answer and the file it stands in will survive a
-  power cut.
+- Before any byte of an answer leaves, the answer and the file it stands in will survive a power cut: SEND is
+  synced, and with it all that was written before it; the first SEND also syncs the file's directory entry. DRAW
+  and ACK are written without a sync of their own: a power cut that takes back a DRAW takes back a bit that never
+  left, one that takes back an ACK costs one resend of the same bit.
 - Steps are atomic. A process killed at any instruction leaves the step made or not made, never half made.
 - Any number of processes and threads may use one ledger: every step reads, checks and writes under an
   exclusive lock, which is never held across a network call, so that a server that stalls one answer cannot
@@ -12,7 +13,7 @@ It promises:
 - A ledger that cannot be read, understood or written refuses; it never starts afresh.
 
 It is keyed by the measurement's name: a campaign that is published again under a new id meets the same
-entries. The file is only ever appended to; a step costs one sync, the first SEND of a ledger one more.
+entries. The file is only ever appended to; an answer costs one sync, the first of a ledger two.
 """
 
 from __future__ import annotations
@@ -67,15 +68,15 @@ class Ledger:
         with self._locked() as file:
             book = _read(file)
             if book.length == 0:
-                self._write(file, book, book.start(), sync_directory=True)
+                self._write(file, book.length, book.start())
+                self._sync(file, new=True)
             return book.secret
 
     def prepare(self, measurement: str, campaign: str, draw: Callable[[tuple[Answer, ...]], Answer]) -> Answer:
         """The answer to this campaign: the one in the ledger or, if there is none, the one `draw` makes.
 
         `draw` is given all answers about the measurement so far. It runs under the lock, at most once, and
-        may refuse by raising, which leaves the ledger as it was. What it returns is on disk before this
-        returns.
+        may refuse by raising, which leaves the ledger as it was.
         """
         with self._locked() as file:
             book = _read(file)
@@ -85,7 +86,7 @@ class Ledger:
             answer = replace(draw(tuple(so_far.values())), state=step(State.UNDRAWN, Event.DRAW))
             if (answer.measurement, answer.campaign) != (measurement, campaign):
                 raise AssertionError("an answer was drawn for another question")
-            self._write(file, book, book.append(Event.DRAW, answer))
+            self._write(file, book.length, book.append(Event.DRAW, answer))
             return answer
 
     def advance(self, answer: Answer, event: Event) -> Answer:
@@ -100,8 +101,9 @@ class Ledger:
                 raise LedgerRefused("ledger-corrupt", "the ledger no longer holds an answer that it held before")
             after = replace(known, state=step(known.state, event))
             if after.state is not known.state:
-                data = book.append(event, after)
-                self._write(file, book, data, sync_directory=event is Event.SEND and not book.has_sent)
+                self._write(file, book.length, book.append(event, after))
+                if event is Event.SEND:
+                    self._sync(file, new=not book.has_sent)
             return after
 
     @contextmanager
@@ -140,25 +142,31 @@ class Ledger:
                     "ledger-unreadable", f"the ledger {self.path} cannot be locked: {error.strerror}"
                 ) from error
 
-    def _write(self, file: int, book: records.Book, data: bytes, sync_directory: bool = False) -> None:
-        try:
-            os.ftruncate(file, book.length)  # what an unfinished append left behind
-            if os.pwrite(file, data, book.length) != len(data):
+    def _write(self, file: int, place: int, data: bytes) -> None:
+        with self._refusing("written"):
+            os.ftruncate(file, place)  # what an unfinished append left behind
+            if os.pwrite(file, data, place) != len(data):
                 raise OSError(None, "the disk took only a part of the record")
+
+    def _sync(self, file: int, new: bool) -> None:
+        """Make all that was written last; `new`: also the directory entry of a file that may be new."""
+        with self._refusing("synced"):
             os.fsync(file)
-            if sync_directory:
-                self._sync_directories()
+            if new:
+                directory = self.path.resolve().parent  # of the file itself, where the path is a link to it
+                _sync_directory(directory)
+                if self._make_directory:
+                    # A crash may have come between making the directory and syncing its own entry.
+                    _sync_directory(directory.parent)
+
+    @contextmanager
+    def _refusing(self, what: str) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise LedgerRefused(
-                "ledger-unwritable", f"the ledger {self.path} cannot be written: {error.strerror}"
+                "ledger-unwritable", f"the ledger {self.path} cannot be {what}: {error.strerror}"
             ) from error
-
-    def _sync_directories(self) -> None:
-        directory = self.path.resolve().parent  # of the file itself, where the path is a link to it
-        _sync_directory(directory)
-        if self._make_directory:
-            # A crash may have come between making the directory and syncing its own entry.
-            _sync_directory(directory.parent)
 
 
 def _read(file: int) -> records.Book:

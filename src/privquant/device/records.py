@@ -32,9 +32,8 @@ VERSION = 1
 _START = "0" * 64
 _FILE = "privquant ledger"
 _SECRET = re.compile(r"[0-9a-f]{64}")
-# What an append cut short within the first line may leave: the beginning of a hash, or all of it and some of
-# the record.
-_CUT_HEADER = re.compile(rb'[0-9a-f]{1,64}|[0-9a-f]{64} (\{"file":"privquant ledger",.*)?')
+_OPENING = b'{"file":"privquant ledger",'
+_HASH = re.compile(rb"[0-9a-f]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ def read(raw: bytes) -> Book:
     for number, (line, ended) in enumerate(_lines(raw)):
         found = _open(last, line)
         if found is None:
-            if not ended and (number > 0 or _CUT_HEADER.fullmatch(line)):
+            if not ended and (number > 0 or _cut_header(line)):
                 break
             raise LedgerRefused("ledger-corrupt", f"the ledger is corrupt at record {number}: its hash is wrong")
         last, record = found
@@ -137,6 +136,20 @@ def _lines(raw: bytes) -> Iterator[tuple[bytes, bool]]:
         yield line, True
     if rest:
         yield rest, False
+
+
+def _cut_header(line: bytes) -> bool:
+    """Whether this can be all that is left of a first line: an append that was cut short.
+
+    Some file systems leave a file that grew but was not filled; otherwise it is a part of a hash, or a hash and a
+    part of the record.
+    """
+    mark, space, text = line.partition(b" ")
+    if not line.strip(b"\0"):
+        return True
+    if not _HASH.fullmatch(mark) or (space and len(mark) != 64):
+        return False
+    return _OPENING.startswith(text) or text.startswith(_OPENING)
 
 
 def _line(last: str, record: dict[str, Any]) -> tuple[bytes, str]:

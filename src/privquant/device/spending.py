@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperation
+from functools import lru_cache
 
 from privquant.errors import InvalidInput
 from privquant.privacy.coin import DRAW, check_flip_threshold, flip_threshold
@@ -27,6 +28,7 @@ _DOWN = Context(prec=60, rounding=ROUND_FLOOR)
 LARGEST_LIMIT = Decimal(10**6)
 
 
+@lru_cache(maxsize=256)
 def cost(flips: int) -> int:
     """The epsilon of one answer through this coin, in units, rounded up."""
     check_flip_threshold(flips)
@@ -58,9 +60,11 @@ def shown(units: int) -> str:
     return f"{whole}.{digits}" if digits else f"{whole}"
 
 
+@lru_cache(maxsize=256)
 def keeps(limit_units: int, flips: int) -> bool:
     """Whether one answer through a coin with this flip threshold stays within a limit.
 
-    Two integers are compared. The quotient is the float next to the limit, the same number a campaign at that epsilon starts from.
+    Two integers are compared. The quotient is the float next to the limit, which is what a campaign at that
+    epsilon starts from.
     """
     return check_flip_threshold(flips) >= flip_threshold(limit_units / UNITS)

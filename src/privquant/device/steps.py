@@ -1,7 +1,7 @@
 """The life of one answer, as a table.
 
     UNDRAWN    nothing about the value has been drawn or written; forgetting everything is harmless
-    PREPARED   the coin has been thrown, the bit is on disk, and no byte of it has left
+    PREPARED   the coin has been thrown, the bit is written down, and no byte of it has left
     SENT       a byte of it may have left, perhaps once, perhaps often; the receiver may or may not have it
     ACKED      the receiver said that it has it
 
@@ -9,7 +9,7 @@ The rules the table has to keep:
 
 1. There is one way to a bit, DRAW, and it leads out of UNDRAWN, to which nothing leads back: a bit is drawn
    once and never again, whatever crashes, times out or is refused afterwards.
-2. A bit may leave in SENT only. SENT is on disk before the first byte leaves, PREPARED before SENT.
+2. A bit may leave in SENT only. SENT is on disk, and with it the bit, before the first byte leaves.
 3. SEND in SENT is the resend of the same bit. It needs no record: the ledger says already that it may be out.
 4. ACKED is the end: nothing is sent any more. Two processes that finish the same answer at the same time both
    see ACK or SEND in ACKED, and nothing happens.

@@ -1,0 +1,103 @@
+"""`privquant answer`: answer one question about one value, from a shell or from cron.
+
+Exit codes: 0 answered (now or before), 2 wrong use, 3 refused, 4 try again later.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from privquant.errors import InvalidInput, MissingDependency
+
+if TYPE_CHECKING:
+    from privquant.device import NotAnswered, Receipt
+
+REFUSED = 3
+TRY_LATER = 4
+
+# A value is one number; more than this on standard input is a mistake.
+LONGEST_VALUE = 1000
+
+
+def register(app: typer.Typer) -> None:
+    # Without this, click would take the value -5 for an option.
+    app.command("answer", context_settings={"ignore_unknown_options": True})(answer)
+
+
+def answer(
+    invite: Annotated[str, typer.Argument(help="The invite: a link with a token, or an open link.")],
+    value: Annotated[
+        str | None, typer.Argument(help="The number. Left out or '-': read from standard input.")
+    ] = None,
+    policy: Annotated[
+        Path,
+        typer.Option(envvar="PRIVQUANT_POLICY", help="What this device may be asked (TOML or JSON)."),
+    ] = Path("policy.toml"),
+    ledger: Annotated[
+        Path | None,
+        typer.Option(envvar="PRIVQUANT_LEDGER", help="Where answers are kept. [default: what the policy says]"),
+    ] = None,
+    patience: Annotated[float, typer.Option(help="Seconds to go on trying before giving up for now.")] = 60.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Answer the question of an invite with one bit, through a biased coin, if the policy allows it.
+
+    The value stays here. Once drawn, the bit is in the ledger and only ever resent, so it is safe to run this again
+    after any failure; from cron, run it until it exits with 0 or 3.
+
+    Exit codes: 0 answered (now or before), 2 wrong use, 3 refused for good, 4 not now, try again later.
+    """
+    try:
+        from privquant.device import Device, Patience, TryLater, load_policy
+        from privquant.device.refusals import NotAnswered
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "cryptography":
+            raise
+        raise MissingDependency("the device", "cryptography", "device") from error
+
+    rules = load_policy(policy)
+    number = _number(sys.stdin.read(LONGEST_VALUE + 1) if value in (None, "-") else str(value))
+    waits = Patience(total=patience, request=min(10.0, patience))
+    try:
+        receipt = Device(rules, ledger=ledger, patience=waits).answer(invite, number)
+    except NotAnswered as refusal:
+        later = isinstance(refusal, TryLater)
+        if as_json:
+            typer.echo(json.dumps(_not_answered(refusal, later)))
+        else:
+            typer.echo(
+                f"privquant: {'try later' if later else 'refused'} ({refusal.reason}): {refusal.text}", err=True
+            )
+        raise typer.Exit(TRY_LATER if later else REFUSED) from None
+    typer.echo(json.dumps({"answered": True, **receipt.to_dict()}) if as_json else _sentence(receipt))
+
+
+def _number(text: str) -> int | float:
+    """A whole number exactly, whatever its size; anything else as a float."""
+    word = text.strip()
+    if len(word) <= LONGEST_VALUE:
+        for kind in (int, float):
+            try:
+                return kind(word)
+            except ValueError:
+                continue
+    raise InvalidInput(f"the value must be one number, got {word[:60]!r}")
+
+
+def _sentence(receipt: Receipt) -> str:
+    before = receipt.status != "counted"
+    return (
+        f"{'Answered before' if before else 'Answered'}: is {receipt.measurement} at most {receipt.asked}? "
+        f"The one bit that left this device is {receipt.bit}. {receipt.guarantee} "
+        f"Spent so far on this measurement: {receipt.spent} of {receipt.lifetime}."
+    )
+
+
+def _not_answered(refusal: NotAnswered, later: bool) -> dict[str, Any]:
+    form = {"answered": False, "final": not later, "reason": refusal.reason, "text": refusal.text}
+    return {**form, "retry_after": getattr(refusal, "retry_after", None)} if later else form

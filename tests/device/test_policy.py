@@ -1,0 +1,129 @@
+"""A policy is read exactly or not at all."""
+
+import json
+from decimal import Decimal
+
+import pytest
+
+from privquant.device import Policy, Rule, load_policy, policy_from_dict
+from privquant.domain import Grid, Integers
+from privquant.errors import InvalidInput
+
+TOML = """
+version = 1
+ledger = "some/ledger"
+allow_http = true
+
+[measurements.steps]
+domain = {kind = "integers", low = 0, high = 100}
+max_epsilon = 0.1
+lifetime_epsilon = 0.3
+answers = 3
+issuer_key = "%s"
+
+[measurements.weight]
+domain = {kind = "grid", edges = [50.5, 70, 90]}
+max_epsilon = 1
+"""
+
+
+@pytest.fixture
+def form():
+    return {
+        "version": 1,
+        "measurements": {"steps": {"domain": {"kind": "integers", "low": 0, "high": 100}, "max_epsilon": 1}},
+    }
+
+
+def test_toml_and_json_say_the_same(tmp_path):
+    toml, as_json = tmp_path / "p.toml", tmp_path / "p.json"
+    toml.write_text(TOML % ("ab" * 32))
+    import tomllib
+
+    as_json.write_text(json.dumps(tomllib.loads(TOML % ("ab" * 32))))
+    for policy in (load_policy(toml), load_policy(as_json)):
+        assert policy.allow_http is True
+        assert policy.ledger.parts == ("some", "ledger")
+        steps = policy.measurements["steps"]
+        assert steps == Rule(Integers(0, 100), Decimal("0.1"), Decimal("0.3"), 3, "ab" * 32)
+        assert (steps.max_units, steps.lifetime_units) == (10**11, 3 * 10**11)
+        assert policy.measurements["weight"] == Rule(Grid([50.5, 70, 90]), 1)
+
+
+def test_lifetime_is_one_answer_unless_it_is_said(form):
+    rule = policy_from_dict(form).measurements["steps"]
+    assert (rule.answers, rule.lifetime_units) == (1, rule.max_units)
+
+
+def test_default_ledger_is_in_the_state_directory(form, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert policy_from_dict(form).ledger == tmp_path / "privquant" / "ledger"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("version",), 2, "version must be 1"),
+        (("version",), True, "version must be 1"),
+        (("verson",), 1, "unknown field verson"),
+        (("measurements",), {}, "at least one measurement"),
+        (("measurements",), [], "table of rules"),
+        (("measurements", "steps", "max_epsilon"), 0, "max_epsilon must be"),
+        (("measurements", "steps", "max_epsilon"), float("nan"), "max_epsilon must be"),
+        (("measurements", "steps", "lifetime_epsilon"), "x", "lifetime_epsilon must be"),
+        (("measurements", "steps", "lifetime"), 1, "unknown field lifetime"),
+        (("measurements", "steps", "answers"), 0, "answers must be at least 1"),
+        (("measurements", "steps", "answers"), 1.5, "answers must be a whole number"),
+        (("measurements", "steps", "issuer_key"), "AB" * 32, "issuer_key must be"),
+        (("measurements", "steps", "domain"), {"kind": "circle"}, "not a domain"),
+        (("measurements", "steps", "domain"), 7, "domain must be a table"),
+        (("measurements", "steps"), 7, "a table is needed"),
+        (
+            ("measurements", ""),
+            {"domain": {"kind": "integers", "low": 0, "high": 1}, "max_epsilon": 1},
+            "not empty",
+        ),
+        (("allow_http",), "yes", "allow_http must be"),
+        (("ledger",), 7, "ledger must be a path"),
+    ],
+)
+def test_a_mistake_is_refused_and_named(form, path, value, message):
+    place = form
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = value
+    with pytest.raises(InvalidInput, match=message):
+        policy_from_dict(form)
+
+
+@pytest.mark.parametrize("missing", ["version", "measurements"])
+def test_a_missing_field_is_named(form, missing):
+    del form[missing]
+    with pytest.raises(InvalidInput, match=f"{missing} missing"):
+        policy_from_dict(form)
+
+
+@pytest.mark.parametrize(
+    ("name", "raw"),
+    [
+        ("p.json", b'{"version": 1, "version": 1}'),
+        ("p.json", b"[" * 100_000),
+        ("p.json", b"\xff"),
+        ("p.toml", b"version = "),
+        ("p.toml", b"x" * ((1 << 20) + 1)),
+    ],
+)
+def test_a_file_that_is_no_policy_is_refused_in_one_line(tmp_path, name, raw):
+    (tmp_path / name).write_bytes(raw)
+    with pytest.raises(InvalidInput, match=name):
+        load_policy(tmp_path / name)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        load_policy(tmp_path / "p.toml")
+
+
+def test_a_rule_that_is_no_rule_is_refused():
+    with pytest.raises(InvalidInput, match="must be a Rule"):
+        Policy({"steps": {"max_epsilon": 1}})
