@@ -102,7 +102,7 @@ def reports_may_come_in_any_order(case: Case) -> None:
         protocol.tell([waiting[k] for k in told])
         waiting = [waiting[k] for k in sorted(set(order.tolist()) - set(told.tolist()))]
     assert protocol.finished, "the run must end when every report has arrived"
-    assert protocol.heard == 150
+    assert protocol.heard == protocol.asked <= 150
     _in_domain(protocol)
 
 

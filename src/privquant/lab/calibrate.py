@@ -54,14 +54,14 @@ def _local(name: str, **options: Any) -> Callable[[Integers, int, float, float],
 
 def rows() -> tuple[Row, ...]:
     from privquant.protocols.isotonic_shuffle import shuffled_isotonic
-    from privquant.protocols.shuffled import shuffled_naive
+    from privquant.protocols.shuffled import shuffled_search
 
     def isotonic_rounds(domain: Integers, users: int, epsilon: float, quantile: float) -> Protocol | None:
         return shuffled_isotonic(domain, users=users, epsilon=epsilon, delta=DELTA, quantile=quantile)
 
     def naive_rounds(method: str) -> Callable[[Integers, int, float, float], Protocol | None]:
         def make(domain: Integers, users: int, epsilon: float, quantile: float) -> Protocol | None:
-            return shuffled_naive(
+            return shuffled_search(
                 domain, users=users, epsilon=epsilon, delta=DELTA, quantile=quantile, method=method
             )
 
@@ -69,8 +69,8 @@ def rows() -> tuple[Row, ...]:
 
     return (
         Row("isotonic/local", USERS[-1], _local("isotonic")),
-        Row("bayeslearn/local", 100_000, _local("bayeslearn")),
-        Row("bayess/local", 100_000, _local("bayess")),
+        Row("bayeslearn/local", 10_000, _local("bayeslearn")),
+        Row("bayess/local", 10_000, _local("bayess")),
         Row("naive/local", USERS[-1], _local("naive")),
         Row("hierarchical/local", USERS[-1], _local("hierarchical", encoding="oue")),
         Row("isotonic/shuffle", USERS[-1], isotonic_rounds),
