@@ -151,7 +151,7 @@ def test_the_lemma_is_the_papers_formula() -> None:
 
 
 def test_where_the_lemma_starts() -> None:
-    """ERRATA: at B = 4^8 (16 batches) and delta = 1e-8 the lemma's eL is above 0 from n = 2.54e6, 1.01e5, 2.54e4."""
+    """At B = 4^8 (16 batches), delta = 1e-8 the lemma starts at n = 2.54e6, 1.01e5, 2.54e4 users."""
     for epsilon, users in ((0.1, 2.54e6), (0.5, 1.01e5), (1.0, 2.54e4)):
         edge = 16 * 80 * math.log(4e8) / epsilon**2
         assert edge == pytest.approx(users, rel=0.01)

@@ -13,7 +13,7 @@ from privquant.privacy.shuffle import METHODS
 _STYLES = {"exact": "-", "stronger": "--", "clones": "-.", "theorem": ":", "lemma": (0, (5, 1, 1, 1, 1, 1))}
 
 
-def _figure(panels: int) -> tuple[Any, Any]:
+def _figure(panels: int, file: Path) -> tuple[Any, Any]:
     try:
         import matplotlib
     except ImportError:
@@ -22,6 +22,14 @@ def _figure(panels: int) -> tuple[Any, Any]:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, panels, figsize=(5.6 * panels, 4.2), squeeze=False, layout="constrained")
+    # Refuse before the curves are computed, not after.
+    kinds = figure.canvas.get_supported_filetypes()
+    if file.suffix[1:] not in kinds or not file.parent.is_dir():
+        pyplot.close(figure)
+        raise InvalidInput(
+            f"the figure cannot be written to {file}: give a file in an existing folder that ends in one of "
+            f"{', '.join(sorted(kinds))}"
+        )
     return figure, axes
 
 
@@ -38,7 +46,7 @@ def _save(figure: Any, file: Path) -> None:
 
 def curves(file: Path, *, epsilon: float, delta: float, batch: int, points: int = 17) -> None:
     """Local epsilon and coin noise against the size of the batch, one curve a method."""
-    figure, ((left, right),) = _figure(2)
+    figure, ((left, right),) = _figure(2, file)
     top = max(batch, 10_000) * 100
     sizes = sorted({round(100 * (top / 100) ** (k / (points - 1))) for k in range(points)})
     found = {size: {r.method: r for r in ladder(epsilon=epsilon, delta=delta, batch=size)} for size in sizes}
@@ -59,7 +67,7 @@ def curves(file: Path, *, epsilon: float, delta: float, batch: int, points: int 
 
 def saved(file: Path, rows: Sequence[Saving], *, delta: float) -> None:
     """How many times fewer users exact accounting needs, against the batch, one curve an epsilon."""
-    figure, ((axes,),) = _figure(1)
+    figure, ((axes,),) = _figure(1, file)
     for epsilon in sorted({row.epsilon for row in rows}):
         mine = [row for row in rows if row.epsilon == epsilon]
         axes.plot([row.batch for row in mine], [row.ratio for row in mine], "o-", label=f"epsilon {epsilon:g}")
