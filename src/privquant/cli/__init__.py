@@ -7,12 +7,24 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
 
 from privquant import __version__
 from privquant.errors import MissingDependency, PrivquantError
 
-# In the order `--help` shows them.
-_VERBS = ("estimate", "account", "audit", "answer")
+# How `--help` orders the verbs; a verb module not named here comes last.
+_ORDER = (
+    "demo estimate plan account audit answer serve campaign operator compare published sweep paper calibrate"
+).split()
+
+
+def _verbs() -> list[ModuleType]:
+    """The modules beside this one that register a verb."""
+    names = [found.name for found in iter_modules(__path__) if not found.name.startswith("_")]
+    names.sort(key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
+    modules = [import_module(f"{__name__}.{name}") for name in names]
+    return [module for module in modules if hasattr(module, "register")]
 
 
 def main() -> None:
@@ -46,8 +58,8 @@ def main() -> None:
     ) -> None:
         pass
 
-    for verb in _VERBS:
-        import_module(f"privquant.cli.{verb}").register(app)
+    for verb in _verbs():
+        verb.register(app)
     try:
         get_command(app)()
     except PrivquantError as error:
