@@ -1,0 +1,74 @@
+"""How a trial's cost grows: with n from 10^4 to 10^7, and with B from 2^16 to 2^63.
+
+The ratio of a row is its cost over the cost of the first row of its protocol.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from measure import Row, best
+
+from privquant.domain import Integers
+from privquant.lab.data import dataset
+from privquant.lab.engine import simulator
+from privquant.lab.sample import Sample
+from privquant.protocols.registry import protocol, protocol_names
+
+USERS = (10**4, 10**5, 10**6, 10**7)
+EXPONENTS = (16, 32, 48, 63)
+PER_USER = ("bayess", "bayeslearn")
+
+
+def trial_seconds(name: str, sample: Sample, trials: int) -> float:
+    """Seconds a trial, the histogram made before."""
+    template = protocol(name, Integers(0, sample.size - 1), users=sample.n, epsilon=1.0)
+    simulate = simulator(template)
+    _ = sample.values
+
+    def work() -> None:
+        simulate(template, sample, trials, np.random.default_rng(1), draw="empirical")
+
+    return best(work) / trials
+
+
+def grown(benchmark: str, case: str, cost: float, first: float, users: int) -> Row:
+    return {
+        "benchmark": benchmark,
+        "case": case,
+        "baseline_seconds": first,
+        "ours_seconds": cost,
+        "unit": "trial",
+        "ratio": cost / first,
+        "ns_per_user": 1e9 * cost / users,
+    }
+
+
+def by_users() -> list[Row]:
+    """Cost of a trial over that of the smallest n."""
+    samples = [dataset("pareto", n=n, size=4**9).sample() for n in USERS]
+    found = []
+    for name in protocol_names():
+        trials = [max(1, 10**6 // s.n) if name in PER_USER else 50 for s in samples]
+        costs = [trial_seconds(name, s, min(count, 50)) for s, count in zip(samples, trials, strict=True)]
+        found += [
+            grown("growth with n", f"{name}, Pareto data, n = 10^{len(str(s.n)) - 1}, B = 4^9", cost, costs[0], s.n)
+            for s, cost in zip(samples, costs, strict=True)
+        ]
+    return found
+
+
+def by_domain() -> list[Row]:
+    """Cost of a trial over that of the smallest B; uniform data, whose every value differs, is the worst case."""
+    samples = [dataset("uniform-interval", n=10**5, size=2**k).sample() for k in EXPONENTS]
+    found = []
+    for name in protocol_names():
+        costs = [trial_seconds(name, s, 10) for s in samples]
+        found += [
+            grown("growth with B", f"{name}, uniform data, n = 10^5, B = 2^{k}", cost, costs[0], 10**5)
+            for k, cost in zip(EXPONENTS, costs, strict=True)
+        ]
+    return found
+
+
+def rows() -> list[Row]:
+    return by_users() + by_domain()
