@@ -19,6 +19,7 @@ _WHERE = {
     "median": "privquant.lab.face",
     "quantile": "privquant.lab.face",
     "run": "privquant.lab.run",
+    "plan": "privquant.privacy.plan",
     "Integers": "privquant.domain",
     "Grid": "privquant.domain",
     "LogGrid": "privquant.domain",
@@ -30,6 +31,9 @@ _WHERE = {
     "protocol": "privquant.protocols.registry",
     "protocol_names": "privquant.protocols.registry",
 }
+
+# Subpackages that `import privquant` makes reachable without importing them.
+_FOLDERS = ("device", "lab", "privacy", "protocols", "testing")
 
 __all__ = ["__version__", *_WHERE]
 
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from privquant.messages import Guarantee as Guarantee
     from privquant.messages import Query as Query
     from privquant.messages import Report as Report
+    from privquant.privacy.plan import plan as plan
     from privquant.protocols.registry import protocol as protocol
     from privquant.protocols.registry import protocol_names as protocol_names
 
@@ -52,6 +57,8 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name in _WHERE:
         return getattr(import_module(_WHERE[name]), name)
+    if name in _FOLDERS:
+        return import_module(f"privquant.{name}")
     raise AttributeError(f"module 'privquant' has no attribute {name!r}")
 
 

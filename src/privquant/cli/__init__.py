@@ -15,8 +15,9 @@ from privquant.errors import MissingDependency, PrivquantError
 
 # How `--help` orders the verbs; a verb module not named here comes last.
 _ORDER = (
-    "demo estimate plan account audit answer serve campaign operator compare published sweep paper calibrate"
-).split()
+    *("demo", "estimate", "plan", "account", "audit", "answer", "serve", "campaign", "operator"),
+    *("compare", "published", "sweep", "paper"),
+)
 
 
 def _verbs() -> list[ModuleType]:

@@ -1,7 +1,7 @@
 """Simulated populations, the fast engine, sweeps, metrics and the paper's figures.
 
-`lab.trials(...)`, `lab.sweep(...)` and `lab.run(...)` are the calls; each lives in the module of its name. They are
-imported here at once, so that the name stays the call whichever of those modules is imported later.
+`lab.run`, `lab.trials` and `lab.sweep` are the functions, not the modules of the same names: they are bound here,
+after their modules have been loaded, and so stay bound.
 """
 
 from __future__ import annotations
