@@ -1,14 +1,15 @@
 """BayesLearn alone: every user asked at the posterior's quantile, the answer is the posterior's median.
 
-The posterior is over the values v of the domain, "v is the quantile", uniform at first. Cell v lies between the
-thresholds v-1 and v; the paper's interval [j, j+1] is the cell v = j+1, and its coin 0, whose probability is 0, makes
-the lowest value a possible answer too. A quantile is searched directly: a threshold whose report probability is
-tau = 1/2 + kappa (q - 1/2).
+The posterior is over the values v of the domain, "v is the quantile", uniform at first. Cell v lies between
+the thresholds v-1 and v; the paper's interval [j, j+1] is the cell v = j+1, and its coin 0, whose probability
+is 0, makes the lowest value a possible answer too. A quantile is searched directly: a threshold whose report
+probability is tau = 1/2 + kappa (q - 1/2).
 
-update="text"    Algorithm 2: the cell at the quantile is cut there. That update only sums to one for the report the
-                 posterior waits for; one that was asked at an earlier posterior (`step`) takes the two-region form.
-update="counts"  every report in the two-region form: cells up to its threshold by one factor, the rest by the other.
-                 The state is then a table of counts, as a deployed campaign needs.
+update="text"    Algorithm 2: the cell at the quantile is cut there. That update only sums to one for the
+                 report the posterior waits for; one that was asked at an earlier posterior (`step`) takes the
+                 two-region form.
+update="counts"  every report in the two-region form: cells up to its threshold by one factor, the rest by the
+                 other. The state is then a table of counts, as a deployed campaign needs.
 
 coin_rule="text"       the end of the cell that the rule of Algorithm 2 rounds to.
 coin_rule="published"  always the left end, as in the authors' program (its cumulative weight is off by one). The

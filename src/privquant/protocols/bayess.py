@@ -1,24 +1,26 @@
 """DpBayeSS, Bayesian screening search: BayesLearn narrows the domain to a few cells, and these are searched.
 
-    phase 0    BayesLearn over the whole domain; every ceil(gamma |L|)-th of the visited cells survives, gamma = 1/ln^2 B
+    phase 0    BayesLearn over the whole domain; every ceil(gamma |L|)-th of the visited cells survives,
+               gamma = 1/ln^2 B
     phase 1    if more than 13 survive: BayesLearn over the survivors, padded with what lies below and above
                them, and gamma = 1/13
-    phase 2..  the survivors: final="search" by batches (one phase a round), or final="test" each on its own (one phase)
+    phase 2..  the survivors: final="search" by batches (one phase a round), or final="test" each on its own
+               (one phase)
 
-split="experiments" gives the phases users as n ln B : n ln ln B : n; split="theorem" learns once with a quarter of the
-users, gamma = 1/13, spends another quarter on the survivors and asks nobody else, as the proof of the theorem does.
-"theorem" is the default with final="test", "experiments" with final="search".
+split="experiments" gives the phases users as n ln B : n ln ln B : n; split="theorem" learns once with a
+quarter of the users, gamma = 1/13, spends another quarter on the survivors and asks nobody else, as the proof
+of the theorem does. "theorem" is the default with final="test", "experiments" with final="search".
 
-behaviour="published" is what the recorded runs of the authors' program can only be reproduced with. It is a preset
-of these options, each of which may be given on its own:
+behaviour="published" is what the recorded runs of the authors' program can only be reproduced with. It is a
+preset of these options, each of which may be given on its own:
 
     coin_rule="published"    the coin is always the LEFT end of the cell, and the lowest value has no cell
     first_step="middle"      the first cell is number k // 2 of k, not the one at mass q
     reduction="interpolated" the survivors are interpolated quantiles of the visited list, rounded
     search="published"       the final search can fall off its left end, and then answers its last coin
 
-A report that comes to a closed phase is counted and not used. One that was asked at an earlier posterior of the open
-phase takes the two-region form, as in `bayeslearn`.
+A report that comes to a closed phase is counted and not used. One that was asked at an earlier posterior of
+the open phase takes the two-region form, as in `bayeslearn`.
 """
 
 from __future__ import annotations
@@ -143,6 +145,10 @@ class BayeSS(ThresholdProtocol):
 
     def _learner(self, cells: int) -> Posterior:
         return Posterior(cells, self.channel.q, first=cells // 2 if self.first_step == "middle" else None)
+
+    def first_cell(self, cells: int) -> int:
+        """Where a learner over so many cells points before any report."""
+        return self._learner(cells).cell
 
     def _cell(self, index: int) -> Cell:
         """The ends of a cell of the open learning phase."""

@@ -1,9 +1,10 @@
 """The binary asymmetric channel (BAC) behind BayesLearn: what one report says about the side of a coin.
 
-A coin right of the quantile reports a one with probability tau + alpha at least, one left of it with tau - alpha
-at most. Seen as a channel from "which side" to the report, its capacity is C_{tau,alpha} bits a report, reached when
-a fraction q of the posterior lies left of the coin. The weights d_{y,side} are what a report y multiplies the
-posterior with on either side; with q they keep it summing to one: d_{y,0} q + d_{y,1} (1 - q) = 1.
+A coin right of the quantile reports a one with probability tau + alpha at least, one left of it with tau -
+alpha at most. Seen as a channel from "which side" to the report, its capacity is C_{tau,alpha} bits a report,
+reached when a fraction q of the posterior lies left of the coin. The weights d_{y,side} are what a report y
+multiplies the posterior with on either side; with q they keep it summing to one: d_{y,0} q + d_{y,1} (1 - q)
+= 1.
 
 Holds for any tau in (0, 1) and any alpha in (0, min(tau, 1 - tau)); the paper's theorems ask for half of that.
 """
@@ -54,7 +55,8 @@ class Channel:
             raise InvalidInput(f"tau must lie strictly between 0 and 1, got {tau!r}")
         if not 0.0 < alpha < min(tau, 1.0 - tau):
             raise InvalidInput(
-                f"alpha must lie strictly between 0 and min(tau, 1 - tau) = {min(tau, 1.0 - tau):.6g}, got {alpha!r}"
+                f"alpha must lie strictly between 0 and min(tau, 1 - tau) = {min(tau, 1.0 - tau):.6g}, "
+                f"got {alpha!r}"
             )
         q = capacity_input(tau, alpha)
         ones = tau + (2.0 * q - 1.0) * alpha

@@ -1,9 +1,9 @@
 """BayesLearn's posterior in the two-region form, from a table of counts alone.
 
-A report to threshold t multiplies every cell up to t by d_{y,0} and every cell beyond it by d_{y,1}. The posterior
-is then a function of (zeros, ones) for each threshold: reports may come in any order, or as counts, and the numbers
-read from the table are the same to the last bit. Reading costs O(thresholds met); between two reads any number of
-reports may be told.
+A report to threshold t multiplies every cell up to t by d_{y,0} and every cell beyond it by d_{y,1}. The
+posterior is then a function of (zeros, ones) for each threshold: reports may come in any order, or as counts,
+and the numbers read from the table are the same to the last bit. Reading costs O(thresholds met); between two
+reads any number of reports may be told.
 """
 
 from __future__ import annotations

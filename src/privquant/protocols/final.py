@@ -75,11 +75,16 @@ class Final(ABC):
         return 0 <= number < len(self.sizes) and threshold in self.thresholds
 
     def tell(self, number: int, threshold: int, bit: int) -> bool:
+        """One answer; False if its round is closed."""
+        return self.tell_counts(number, threshold, 1, bit)
+
+    def tell_counts(self, number: int, threshold: int, answered: int, ones: int) -> bool:
+        """Answers to one query that are known to be within its row's plan."""
         row = self._row(number, threshold)
         if row is None:
             return False
-        self.answered[row] += 1
-        self.ones[row] += bit
+        self.answered[row] += answered
+        self.ones[row] += ones
         self._heard(row)
         return True
 

@@ -1,16 +1,17 @@
-"""BayesLearn's posterior over up to 2^63 cells, at a cost a report that does not depend on how many cells there are.
+"""BayesLearn's posterior over up to 2^63 cells, at a cost a report that does not depend on how many cells there
+are.
 
-After t reports the posterior has at most 2t+1 pieces of constant density. A report multiplies everything left of
-the current cell by one factor and everything right of it by another, and the next cell is near. So the pieces lie
-in blocks, one of them open: closed blocks stand in two stacks, left and right of the open one, each stack with ONE
-lazy scale and the prefix sums of its blocks from the far end. Finding the point of mass q hops whole blocks from
-stack to stack in O(1) each, and looks into one block.
+After t reports the posterior has at most 2t+1 pieces of constant density. A report multiplies everything left
+of the current cell by one factor and everything right of it by another, and the next cell is near. So the
+pieces lie in blocks, one of them open: closed blocks stand in two stacks, left and right of the open one,
+each stack with ONE lazy scale and the prefix sums of its blocks from the far end. Finding the point of mass q
+hops whole blocks from stack to stack in O(1) each, and looks into one block.
 
-Masses are only ever added and multiplied, never taken from one another, so that a side of mass 1e-200 keeps all its
-digits and a wrong phase can be recovered from.
+Masses are only ever added and multiplied, never taken from one another, so that a side of mass 1e-200 keeps
+all its digits and a wrong phase can be recovered from.
 
-The posterior is always located: after every update the cell at mass q is isolated as a piece of its own. Its whole
-state is then a function of the updates alone, not of when somebody looked.
+The posterior is always located: after every update the cell at mass q is isolated as a piece of its own. Its
+whole state is then a function of the updates alone, not of when somebody looked.
 """
 
 from __future__ import annotations

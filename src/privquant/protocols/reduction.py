@@ -1,7 +1,7 @@
 """ReductionToGamma: the few cells that survive a run of BayesLearn, and the smaller problem they make.
 
-A cell is written by its two ends, thresholds (low, high): the values low+1 .. high. A single value v is (v-1, v); the
-ends -1 and B-1 stand for probabilities 0 and 1, which nobody need be asked about.
+A cell is written by its two ends, thresholds (low, high): the values low+1 .. high. A single value v is (v-1,
+v); the ends -1 and B-1 stand for probabilities 0 and 1, which nobody need be asked about.
 """
 
 from __future__ import annotations

@@ -1,0 +1,417 @@
+"""BayesLearn's posterior for millions of users: `privquant.protocols.posterior` as one kernel.
+
+The same blocked two stacks, with what a kernel needs on top: blocks of 64 padded with zeros, so that sums
+over a block are loops of fixed length; the open block keeps its two halves in units of their own
+(`unit_left`, `unit_right`), so that a report costs a handful of multiplications and no pass over the block
+unless the finger moves.
+
+Masses are only added and multiplied. A scale that leaves [1e-100, 1e100] is folded in, with a floor under
+every mass, and the prefix sums are made anew.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from privquant._numba import njit
+from privquant.lab.engine.random import step
+
+BLOCK = 64
+_FAST = {"reassoc", "contract", "nsz"}  # lets the compiler sum a block in lanes; no NaN or infinity is assumed away
+_LARGE, _SMALL = 1e100, 1e-100
+_FLOOR = 1e-280
+_U = np.uint64
+_LANES = _U(BLOCK)
+
+
+def capacity(users: int, cells: int) -> int:
+    """Blocks that suffice: 2t+1 pieces after t reports, and no more than there are cells, in blocks half full."""
+    return min(2 * users + 1, cells) // (BLOCK // 2 - 2) + 16
+
+
+@njit(cache=True, fastmath=_FAST)
+def _around(masses: Any, base: int, at: int) -> Any:
+    """The sums of a block's masses before and after one of its pieces."""
+    before = 0.0
+    after = 0.0
+    here = _U(at)
+    start = _U(base)
+    for k in range(_LANES):
+        mass = masses[start + k]
+        before += mass if k < here else 0.0
+        after += mass if k > here else 0.0
+    return before, after
+
+
+@njit(cache=True, fastmath=_FAST)
+def _closed_sum(masses: Any, base: int, at: int, ratio: float) -> float:
+    """Bring the pieces before `at` to the unit of the others; the block's sum in that unit."""
+    total = 0.0
+    here = _U(at)
+    start = _U(base)
+    for k in range(_LANES):
+        mass = masses[start + k] * (ratio if k < here else 1.0)
+        masses[start + k] = mass
+        total += mass
+    return total
+
+
+@njit(cache=True, fastmath=_FAST)
+def _sum(masses: Any, base: int) -> float:
+    total = 0.0
+    start = _U(base)
+    for k in range(_LANES):
+        total += masses[start + k]
+    return total
+
+
+@njit(cache=True)
+def _shift(starts: Any, masses: Any, visits: Any, base: int, at: int, length: int, by: int) -> None:
+    """Make room for `by` pieces at place `at` of a block."""
+    for k in range(base + length - 1, base + at - 1, -1):
+        starts[_U(k + by)] = starts[_U(k)]
+    for k in range(base + length - 1, base + at - 1, -1):
+        masses[_U(k + by)] = masses[_U(k)]
+    for k in range(base + length - 1, base + at - 1, -1):
+        visits[_U(k + by)] = visits[_U(k)]
+
+
+@njit(cache=True)
+def _copy(starts: Any, masses: Any, visits: Any, target: int, source: int, length: int) -> None:
+    """Copy pieces to the start of a block and pad it with zeros."""
+    for k in range(length):
+        starts[_U(target + k)] = starts[_U(source + k)]
+        masses[_U(target + k)] = masses[_U(source + k)]
+        visits[_U(target + k)] = visits[_U(source + k)]
+    for k in range(length, BLOCK):
+        masses[_U(target + k)] = 0.0
+
+
+@njit(cache=True)
+def _fold(weights: Any, prefix: Any, count: int, scale: float) -> None:
+    """Bring a stack to the common unit, with a floor, and its prefix sums anew."""
+    total = 0.0
+    for k in range(count):
+        weights[k] = max(weights[k] * scale, _FLOOR)
+        total += weights[k]
+        prefix[k + 1] = total
+
+
+@njit(cache=True, fastmath=_FAST, error_model="numpy")
+def learn(
+    values: Any,
+    start: int,
+    stop: int,
+    last: int,
+    channel: Any,
+    flip: Any,
+    state: Any,
+    left_only: bool,
+    middle: bool,
+    two_regions: bool,
+    lows: Any,
+    highs: Any,
+    bottom: int,
+    top: int,
+    blocks: int,
+    path: Any,
+) -> Any:
+    """Ask the users values[start:stop] one by one.
+
+    Cells are 0 .. last. channel is (q, d_{0,0}, d_{1,0}, d_{0,1}, d_{1,1}). lows and highs are the thresholds at
+    the cells' ends; where they are empty, those of cell i are i + bottom - 1 and i + bottom, kept within
+    0 .. top. left_only, middle, two_regions: coin_rule="published", first_step="middle", update="counts".
+    `path`, unless empty, takes the cell of every step.
+
+    Returns the visited cells in rising order, how often each was visited, and the posterior's median.
+    """
+    s0, s1, s2, s3 = state[0], state[1], state[2], state[3]
+    q, left0, left1, right0, right1 = channel[0], channel[1], channel[2], channel[3], channel[4]
+    starts = np.empty(blocks * BLOCK, np.int64)
+    masses = np.empty(blocks * BLOCK, np.float64)
+    visits = np.empty(blocks * BLOCK, np.int32)
+    lengths = np.empty(blocks, np.int64)
+    sums = np.empty(blocks, np.float64)  # of a closed block, in its own unit
+    l_block, l_weight, l_prefix = np.empty(blocks, np.int64), np.empty(blocks), np.empty(blocks + 1)
+    r_block, r_weight, r_prefix = np.empty(blocks, np.int64), np.empty(blocks), np.empty(blocks + 1)
+    l_prefix[0] = 0.0
+    r_prefix[0] = 0.0
+    l_count, r_count, made = 0, 0, 1
+    l_scale, r_scale = 1.0, 1.0
+    # The open block: its number, first slot, length, and the place of the located piece.
+    block, base, length, at = 0, 0, 1, 0
+    unit_left, unit_right = 1.0, 1.0
+    before, after = 0.0, 0.0  # masses of the open block on either side of the located piece
+    here = 1.0  # mass of the located piece, in the common unit
+    starts[0] = 0
+    visits[0] = 0
+    masses[:BLOCK] = 0.0
+    masses[0] = 1.0
+    cell, end = np.int64(0), np.int64(last)
+    mapped = lows.shape[0] > 0
+    follow = path.shape[0] > 0
+    for i in range(start, stop):
+        l_out = l_prefix[_U(l_count)] * l_scale
+        r_out = r_prefix[_U(r_count)] * r_scale
+        left = l_out + before
+        total = left + here + after + r_out
+        target = q * total
+        if left >= target or left + here < target:
+            go_left = l_out >= target and l_count > 0
+            go_right = not go_left and left + here + after < target and r_count > 0
+            if go_left or go_right:
+                # Close the open block and hop whole blocks until the target lies in one.
+                masses[_U(base + at)] = here / unit_right
+                weight = _closed_sum(masses, base, at, unit_left / unit_right)
+                sums[_U(block)] = weight
+                lengths[_U(block)] = length
+                weight *= unit_right
+                if go_left:
+                    ratio = l_scale / r_scale
+                    weight /= r_scale
+                    acc = r_prefix[_U(r_count)] + weight
+                    r_block[_U(r_count)] = block
+                    r_weight[_U(r_count)] = weight
+                    r_count += 1
+                    r_prefix[_U(r_count)] = acc
+                    l_count -= 1
+                    limit = target / l_scale
+                    while l_count > 0 and l_prefix[_U(l_count)] >= limit:
+                        weight = l_weight[_U(l_count)] * ratio
+                        acc += weight
+                        r_block[_U(r_count)] = l_block[_U(l_count)]
+                        r_weight[_U(r_count)] = weight
+                        r_count += 1
+                        r_prefix[_U(r_count)] = acc
+                        l_count -= 1
+                    block = l_block[_U(l_count)]
+                    unit_left = l_weight[_U(l_count)] * l_scale / sums[_U(block)]
+                else:
+                    ratio = r_scale / l_scale
+                    weight /= l_scale
+                    acc = l_prefix[_U(l_count)] + weight
+                    l_block[_U(l_count)] = block
+                    l_weight[_U(l_count)] = weight
+                    l_count += 1
+                    l_prefix[_U(l_count)] = acc
+                    r_count -= 1
+                    limit = (1.0 - q) * total / r_scale
+                    while r_count > 0 and r_prefix[_U(r_count)] > limit:
+                        weight = r_weight[_U(r_count)] * ratio
+                        acc += weight
+                        l_block[_U(l_count)] = r_block[_U(r_count)]
+                        l_weight[_U(l_count)] = weight
+                        l_count += 1
+                        l_prefix[_U(l_count)] = acc
+                        r_count -= 1
+                    block = r_block[_U(r_count)]
+                    unit_left = r_weight[_U(r_count)] * r_scale / sums[_U(block)]
+                unit_right = unit_left
+                base = block * BLOCK
+                length = lengths[_U(block)]
+                l_out = l_prefix[_U(l_count)] * l_scale
+                wanted = (target - l_out) / unit_left
+                acc = 0.0
+                at = 0
+                while at < length - 1 and acc + masses[_U(base + at)] < wanted:
+                    acc += masses[_U(base + at)]
+                    at += 1
+                before, after = _around(masses, base, at)
+                before *= unit_left
+                after *= unit_left
+                here = masses[_U(base + at)] * unit_left
+            elif left >= target:
+                # Walk left inside the open block; what is passed changes sides, and so its unit.
+                ratio = unit_left / unit_right
+                masses[_U(base + at)] = here / unit_right
+                excess = (left - target) / unit_left
+                acc = 0.0
+                while at > 0 and acc <= excess:
+                    at -= 1
+                    acc += masses[_U(base + at)]
+                    masses[_U(base + at)] *= ratio
+                here = masses[_U(base + at)] * unit_right
+                before, after = _around(masses, base, at)
+                before *= unit_left
+                after *= unit_right
+            else:
+                ratio = unit_right / unit_left
+                masses[_U(base + at)] = here / unit_left
+                acc = left + here
+                while at < length - 1 and acc < target:
+                    at += 1
+                    masses[_U(base + at)] *= ratio
+                    acc += masses[_U(base + at)] * unit_left
+                here = masses[_U(base + at)] * unit_left
+                before, after = _around(masses, base, at)
+                before *= unit_left
+                after *= unit_right
+            left = l_out + before
+            cell = starts[_U(base + at)]
+            if at + 1 < length:
+                end = starts[_U(base + at + 1)] - 1
+            elif r_count > 0:
+                end = starts[_U(r_block[_U(r_count - 1)] * BLOCK)] - 1
+            else:
+                end = np.int64(last)
+        part = min(max(target - left, 0.0), here)
+        if end > cell:
+            # Isolate the cell at mass q. One less than the number of cells: 2^63 does not fit.
+            spare = end - cell
+            unit = here / (float(spare) + 1.0)
+            offset = np.int64(min(max(math.ceil(part / unit) - 1.0, 0.0), float(spare)))
+            if offset > spare or offset < 0:  # a float close to 2^63 rounds up to it
+                offset = spare
+            if middle and i == start:
+                offset = spare - spare // 2
+            low_part = unit * float(offset)
+            high_part = unit * float(spare - offset)
+            if length + 2 > BLOCK:
+                # Full: the half without the located piece becomes a closed block of its side.
+                half = length // 2
+                fresh = made
+                made += 1
+                if at < half:
+                    _copy(starts, masses, visits, fresh * BLOCK, base + half, length - half)
+                    lengths[_U(fresh)] = length - half
+                    weight = _sum(masses, fresh * BLOCK)
+                    sums[_U(fresh)] = weight
+                    weight *= unit_right / r_scale
+                    r_block[_U(r_count)] = fresh
+                    r_weight[_U(r_count)] = weight
+                    r_prefix[_U(r_count + 1)] = r_prefix[_U(r_count)] + weight
+                    r_count += 1
+                    length = half
+                else:
+                    _copy(starts, masses, visits, fresh * BLOCK, base, half)
+                    lengths[_U(fresh)] = half
+                    weight = _sum(masses, fresh * BLOCK)
+                    sums[_U(fresh)] = weight
+                    weight *= unit_left / l_scale
+                    l_block[_U(l_count)] = fresh
+                    l_weight[_U(l_count)] = weight
+                    l_prefix[_U(l_count + 1)] = l_prefix[_U(l_count)] + weight
+                    l_count += 1
+                    length -= half
+                    at -= half
+                    _copy(starts, masses, visits, base, base + half, length)
+                for k in range(base + length, base + BLOCK):
+                    masses[_U(k)] = 0.0
+                before, after = _around(masses, base, at)
+                before *= unit_left
+                after *= unit_right
+            more = (1 if offset > 0 else 0) + (1 if offset < spare else 0)
+            _shift(starts, masses, visits, base, at + 1, length, more)
+            length += more
+            if offset > 0:
+                masses[_U(base + at)] = low_part / unit_left
+                visits[_U(base + at)] = 0
+                before += low_part
+                at += 1
+            cell += offset
+            starts[_U(base + at)] = cell
+            masses[_U(base + at)] = 0.0  # the located piece is held in `here`
+            visits[_U(base + at)] = 0
+            if offset < spare:
+                starts[_U(base + at + 1)] = cell + 1
+                masses[_U(base + at + 1)] = high_part / unit_right
+                visits[_U(base + at + 1)] = 0
+                after += high_part
+            end = cell
+            here = unit
+            part = min(max(part - low_part, 0.0), here)
+        visits[_U(base + at)] += 1
+        if follow:
+            path[i - start] = cell
+        l_out = l_prefix[_U(l_count)] * l_scale
+        r_out = r_prefix[_U(r_count)] * r_scale
+        at_left = left_only or q * (r_out + after) <= (1.0 - q) * (l_out + before)
+        if mapped:
+            threshold = lows[_U(cell)] if at_left else highs[_U(cell)]
+        else:
+            threshold = min(max(cell + bottom - (1 if at_left else 0), 0), top)
+        drawn, s0, s1, s2, s3 = step(s0, s1, s2, s3)
+        bit = (values[_U(i)] <= threshold) != (drawn < flip)
+        by_left = left1 if bit else left0
+        by_right = right1 if bit else right0
+        if two_regions:
+            here *= by_right if at_left else by_left
+        else:
+            here = by_left * part + by_right * (here - part)
+        l_scale *= by_left
+        unit_left *= by_left
+        before *= by_left
+        r_scale *= by_right
+        unit_right *= by_right
+        after *= by_right
+        if (
+            min(min(l_scale, r_scale), min(unit_left, unit_right)) < _SMALL
+            or max(max(l_scale, r_scale), max(unit_left, unit_right)) > _LARGE
+        ):
+            share = 1.0 / (l_prefix[l_count] * l_scale + before + here + after + r_prefix[r_count] * r_scale)
+            _fold(l_weight, l_prefix, l_count, l_scale * share)
+            _fold(r_weight, r_prefix, r_count, r_scale * share)
+            for k in range(base, base + at):
+                masses[k] = max(masses[k] * unit_left * share, _FLOOR)
+            for k in range(base + at + 1, base + length):
+                masses[k] = max(masses[k] * unit_right * share, _FLOOR)
+            here = max(here * share, _FLOOR)
+            l_scale, r_scale, unit_left, unit_right = 1.0, 1.0, 1.0, 1.0
+            before, after = _around(masses, base, at)
+    state[0], state[1], state[2], state[3] = s0, s1, s2, s3
+
+    # Close the open block in place, then walk the pieces in order: the visited cells, and the median.
+    masses[base + at] = here / unit_right
+    sums[block] = _closed_sum(masses, base, at, unit_left / unit_right)
+    lengths[block] = length
+    open_mass = sums[block] * unit_right
+    l_out = l_prefix[l_count] * l_scale
+    r_out = r_prefix[r_count] * r_scale
+    half_mass = 0.5 * (l_out + open_mass + r_out)
+    found = 0
+    for z in range(l_count + 1 + r_count):
+        b = l_block[z] if z < l_count else (block if z == l_count else r_block[r_count - 1 - (z - l_count - 1)])
+        for k in range(b * BLOCK, b * BLOCK + lengths[b]):
+            found += visits[k] > 0
+    cells = np.empty(found, np.int64)
+    counts = np.empty(found, np.int64)
+    found = 0
+    median = np.int64(-1)
+    passed = 0.0
+    for z in range(l_count + 1 + r_count):
+        if z < l_count:
+            b = l_block[z]
+            whole = l_weight[z] * l_scale
+            following = starts[l_block[z + 1] * BLOCK] if z + 1 < l_count else starts[block * BLOCK]
+        elif z == l_count:
+            b = block
+            whole = open_mass
+            following = starts[r_block[r_count - 1] * BLOCK] if r_count > 0 else np.int64(-1)
+        else:
+            y = r_count - 1 - (z - l_count - 1)
+            b = r_block[y]
+            whole = r_weight[y] * r_scale
+            following = starts[r_block[y - 1] * BLOCK] if y > 0 else np.int64(-1)
+        scale = whole / sums[b]
+        for k in range(b * BLOCK, b * BLOCK + lengths[b]):
+            mass = masses[k] * scale
+            if median < 0 and passed + mass >= half_mass:
+                is_last = k + 1 == b * BLOCK + lengths[b]
+                final = following - 1 if is_last else starts[k + 1] - 1
+                if is_last and following < 0:
+                    final = np.int64(last)
+                spare = final - starts[k]
+                place = math.ceil((half_mass - passed) / mass * (float(spare) + 1.0)) - 1.0
+                offset = np.int64(min(max(place, 0.0), float(spare)))
+                median = starts[k] + (spare if offset > spare or offset < 0 else offset)
+            passed += mass
+            if visits[k] > 0:
+                cells[found] = starts[k]
+                counts[found] = visits[k]
+                found += 1
+    if median < 0:
+        median = np.int64(last)
+    return cells, counts, median
