@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from privquant._numba import HAVE_NUMBA, njit
 from privquant.lab.sample import Sample
 from privquant.protocols.hierarchical import Hierarchical, answer_from_levels
-from privquant.protocols.tree import Tree, consistent, hadamard_transform
+from privquant.protocols.tree import consistent, hadamard_transform
 from privquant.protocols.tree_encodings import bit_law, rows
 
 Ints = NDArray[np.int64]
@@ -32,30 +32,24 @@ def whole_trees(
     answers = np.zeros((trials, len(template.quantiles)), np.int64)
     if tree.height == 0:
         return answers
-    law = bit_law(template.encoding, template.coin.threshold)
-    own, other = float(law[0]), float(law[1])
     fast = HAVE_NUMBA and template.answer == "argmin" and not template.consistency
-    room = np.empty(tree.nodes(tree.height))
+    offsets = np.cumsum([0, *(tree.nodes(level) for level in range(1, tree.height + 1))])
+    # One piece of memory for all trials: fresh pages would cost as much as the draws.
+    values, scratch = np.empty(offsets[-1]), np.empty(tree.nodes(tree.height))
+    levels = [values[start:stop] for start, stop in zip(offsets, offsets[1:])]
     for trial in range(trials):
-        levels, users = [], []
+        users = []
         for level, (nodes, held) in enumerate(_levels(template, sample, rng, draw), start=1):
-            count = int(held.sum())
-            users.append(count)
-            if template.encoding == "hadamard":
-                levels.append(_hadamard_level(template, level, nodes, held, rng))
-                continue
-            values = _empty_level(template, tree.nodes(level), count, other, rng, room)
-            ones = rng.binomial(held, own) + rng.binomial(count - held, other)
-            values[nodes] = template.unary_estimates(ones, max(count, 1))
-            levels.append(values)
-        if template.consistency:
-            levels = consistent(tree, levels, users)
+            users.append(int(held.sum()))
+            fill = _hadamard_level if template.encoding == "hadamard" else _unary_level
+            fill(template, level, nodes, held, rng, levels[level - 1], scratch)
+        made = consistent(tree, levels, users) if template.consistency else levels
         for k, quantile in enumerate(template.quantiles):
             if fast:
-                coin = _closest(np.concatenate(levels), _offsets(tree), tree.branching, quantile)
+                coin = _closest(values, offsets, tree.branching, quantile, scratch)
                 answers[trial, k] = min(coin + 1, template.domain.size - 1)
             else:
-                answers[trial, k] = answer_from_levels(template, levels, users, quantile)
+                answers[trial, k] = answer_from_levels(template, made, users, quantile)
     return answers
 
 
@@ -81,21 +75,31 @@ def _levels(template: Hierarchical, sample: Sample, rng: np.random.Generator, dr
     return found
 
 
-def _empty_level(
-    template: Hierarchical, nodes: int, users: int, other: float, rng: np.random.Generator, room: Floats
-) -> Floats:
-    """Estimates of a level's nodes as if no user were in any of them."""
+def _unary_level(
+    template: Hierarchical,
+    level: int,
+    nodes: Ints,
+    held: Ints,
+    rng: np.random.Generator,
+    found: Floats,
+    scratch: Floats,
+) -> None:
+    """Fill in a level's estimates: first as if no user were in any node, then the nodes some are in."""
+    users = int(held.sum())
     if users == 0:
-        return np.zeros(nodes)
-    if not HAVE_NUMBA or nodes < 256:
-        return template.unary_estimates(rng.binomial(users, other, size=nodes), users)
-    first, cdf = binomial_table(users, other)
-    estimates = template.unary_estimates(np.arange(first, first + cdf.size), users)
-    guide = np.searchsorted(cdf, np.arange(_GUIDE) / _GUIDE, side="right")
-    rng.random(out=room[:nodes])
-    found = np.empty(nodes)
-    _invert(room[:nodes], cdf, guide, estimates, found)
-    return found
+        found[:] = 0.0
+        return
+    own, other = (float(p) for p in bit_law(template.encoding, template.coin.threshold))
+    if HAVE_NUMBA and found.size >= 256:
+        first, cdf = binomial_table(users, other)
+        estimates = template.unary_estimates(np.arange(first, first + cdf.size), users)
+        guide = np.searchsorted(cdf, np.arange(_GUIDE) / _GUIDE, side="right")
+        rng.random(out=scratch[: found.size])
+        _invert(scratch[: found.size], cdf, guide, estimates, found)
+    else:
+        found[:] = template.unary_estimates(rng.binomial(users, other, size=found.size), users)
+    ones = rng.binomial(held, own) + rng.binomial(users - held, other)
+    found[nodes] = template.unary_estimates(ones, users)
 
 
 def binomial_table(n: int, p: float) -> tuple[int, Floats]:
@@ -114,11 +118,18 @@ def binomial_table(n: int, p: float) -> tuple[int, Floats]:
 
 
 def _hadamard_level(
-    template: Hierarchical, level: int, nodes: Ints, held: Ints, rng: np.random.Generator
-) -> Floats:
+    template: Hierarchical,
+    level: int,
+    nodes: Ints,
+    held: Ints,
+    rng: np.random.Generator,
+    found: Floats,
+    scratch: Floats,
+) -> None:
     size, users = rows(template.query, level), int(held.sum())
     if users == 0:
-        return np.zeros(template.tree.nodes(level))
+        found[:] = 0.0
+        return
     row = rng.integers(0, size, size=users)
     odd = row & np.repeat(nodes, held)
     for shift in (32, 16, 8, 4, 2, 1):
@@ -126,11 +137,7 @@ def _hadamard_level(
     flipped = rng.random(users) < template.coin.flip
     signs = 1.0 - 2.0 * ((odd & 1) ^ flipped)
     sums = np.bincount(row, weights=signs, minlength=size).astype(np.float64)
-    return hadamard_transform(sums)[: template.tree.nodes(level)] / (template.coin.kappa * users)
-
-
-def _offsets(tree: Tree) -> Ints:
-    return np.cumsum([0, *(tree.nodes(level) for level in range(1, tree.height + 1))])
+    found[:] = hadamard_transform(sums)[: found.size] / (template.coin.kappa * users)
 
 
 @njit(cache=True)
@@ -144,22 +151,23 @@ def _invert(uniforms: Floats, cdf: Floats, guide: Ints, estimates: Floats, found
 
 
 @njit(cache=True)
-def _closest(values: Floats, offsets: Ints, branching: int, quantile: float) -> int:
-    """`closest_coin` of `prefixes`, without keeping the last level's sums."""
-    below = np.zeros(1)
+def _closest(values: Floats, offsets: Ints, branching: int, quantile: float, below: Floats) -> int:
+    """`closest_coin` of `prefixes`, without keeping the last level's sums; `below` is scratch."""
+    parents = 1
+    below[0] = 0.0
     for level in range(offsets.size - 2):
         nodes = offsets[level + 1] - offsets[level]
-        deeper = np.empty(nodes)
-        for parent in range(below.size):
+        # From the right, so that a parent's sum is read before its children's are written over it.
+        for parent in range(parents - 1, -1, -1):
             total = below[parent]
             for node in range(parent * branching, min((parent + 1) * branching, nodes)):
-                deeper[node] = total
+                below[node] = total
                 total += values[offsets[level] + node]
-        below = deeper
+        parents = nodes
     start = offsets[offsets.size - 2]
     leaves = offsets[offsets.size - 1] - start
     best, coin = np.inf, leaves - 1
-    for parent in range(below.size):
+    for parent in range(parents):
         total = below[parent]
         for leaf in range(parent * branching, min((parent + 1) * branching, leaves)):
             distance = abs(total - quantile)
