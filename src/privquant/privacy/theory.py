@@ -1,0 +1,49 @@
+"""The paper's sample sizes, as functions: how many users its lemmas ask for.
+
+Constants are those of the corrected proofs, where the proofs have any; two-sided statements have ln(2/beta), and
+"it suffices to use n" means at least n. Natural logarithms.
+"""
+
+from __future__ import annotations
+
+import math
+
+from privquant.validation import check_count, check_epsilon, check_probability
+
+
+def coin_to_sample_mean(*, alpha: float, beta: float, epsilon: float) -> float:
+    """Reports that suffice to learn the mean of the users' own bits to alpha, but with probability beta.
+
+    Bernstein with the coin's variance e^eps/(e^eps+1)^2 alone (Lemma "one coin to its sample mean").
+    """
+    return _coin(alpha, epsilon, 0.0) * math.log(2.0 / check_probability(beta, "beta"))
+
+
+def coin_to_statistical_mean(*, alpha: float, beta: float, epsilon: float, p: float = 0.5) -> float:
+    """Reports that suffice to learn the probability p that users' bits were drawn with.
+
+    The sampling adds 2 p (1-p) / alpha^2 (Lemma "one coin to its statistical mean", with its proof's constants).
+    """
+    return _coin(alpha, epsilon, p * (1.0 - p)) * math.log(2.0 / check_probability(beta, "beta"))
+
+
+def naive_search_users(*, size: int, alpha: float, beta: float, epsilon: float, sampling: bool = True) -> int:
+    """Users that suffice for a naive search over `size` values: every round learns its coin, but with beta.
+
+    The theorem learns each round's own users (sampling=False). A quantile of ALL users also needs the batch to
+    stand for them, which costs what a coin of probability 1/2 costs; without it the theorem promises too much where
+    the coin is nearly honest.
+    """
+    rounds = (check_count(size, "size", 1) - 1).bit_length()
+    if rounds == 0:
+        return 0
+    each = check_probability(beta, "beta") / rounds
+    learn = coin_to_statistical_mean if sampling else coin_to_sample_mean
+    return rounds * math.ceil(learn(alpha=alpha, beta=each, epsilon=epsilon))
+
+
+def _coin(alpha: float, epsilon: float, sampling_variance: float) -> float:
+    a, e = check_probability(alpha, "alpha"), check_epsilon(epsilon)
+    # e^eps / (e^eps - 1)^2 = 1 / (2 sinh(eps/2))^2, which neither overflows early nor cancels.
+    coin_variance = 0.25 / math.sinh(min(e, 700.0) / 2.0) ** 2
+    return 2.0 * (sampling_variance + coin_variance) / a**2 + 2.0 / (3.0 * a * math.tanh(e / 2.0))
