@@ -32,6 +32,7 @@ PROBLEMS = {
         ProblemKind("unknown-campaign", 404, "There is no such campaign"),
         ProblemKind("not-found", 404, "There is nothing at this address"),
         ProblemKind("method-not-allowed", 405, "The address does not take this method"),
+        ProblemKind("too-slow", 408, "The body took too long to arrive", final=False),
         ProblemKind("token-spent", 409, "A report for this token is already counted"),
         ProblemKind("conflict", 409, "The campaign is not in a state that allows this"),
         ProblemKind("link-exhausted", 410, "All places of the open link are taken"),

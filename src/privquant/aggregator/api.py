@@ -1,0 +1,254 @@
+"""The HTTP API: the operator's routes, health, metrics, and an OpenAPI 3.1 document of everything.
+
+Device routes are answered by `Front` before they get here; they are declared here so that the document has them,
+and answer the same way if they are reached.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Path, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.exceptions import HTTPException
+
+from privquant import __version__
+from privquant.aggregator import metrics
+from privquant.aggregator.campaigns import WrongState
+from privquant.aggregator.devices import Answer, Refused, problem
+from privquant.aggregator.forms import (
+    AuditLine,
+    CampaignForm,
+    CampaignLine,
+    CampaignShown,
+    Created,
+    Exported,
+    InvitesForm,
+    LinkForm,
+    LinkMade,
+    Problem,
+    StateForm,
+    Verified,
+)
+from privquant.aggregator.openapi import DEVICE_ROUTES, document_problems
+from privquant.aggregator.operators import Operator, read_audit, who_is
+from privquant.aggregator.service import Service
+from privquant.aggregator.store.base import Unavailable
+from privquant.aggregator.store.cold import UnknownCampaign
+from privquant.errors import PrivquantError
+from privquant.wire import fingerprint, public_key_of
+
+CampaignId = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="SHA-256 of the manifest, hex")]
+_bearer = HTTPBearer(auto_error=False, description="An operator's token")
+
+
+async def _operator(
+    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+) -> Operator:
+    found = None if given is None else await who_is(request.app.state.engine, given.credentials)
+    if found is None:
+        raise Refused("unauthorized", "give an operator's token as 'Authorization: Bearer ...'")
+    return found
+
+
+async def _admin(found: Annotated[Operator, Depends(_operator)]) -> Operator:
+    if found.role != "admin":
+        raise Refused("forbidden", f"{found.name} is a {found.role}; this takes an admin")
+    return found
+
+
+Anyone = Annotated[Operator, Depends(_operator)]
+Admin = Annotated[Operator, Depends(_admin)]
+
+
+def build_api(service: Service) -> FastAPI:
+    """The API of one service, whose life it also runs."""
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        await service.start()
+        app.state.engine = service.engine
+        yield
+        await service.stop()
+
+    app = FastAPI(
+        title="privquant aggregator",
+        version=__version__,
+        description="Quantiles of data that never leaves its owner.",
+        lifespan=life,
+        docs_url=None,
+        redoc_url=None,
+        responses={"default": {"model": Problem, "description": "A problem of RFC 9457"}},
+    )
+    _handle_errors(app)
+    _add_health(app, service)
+    _add_campaigns(app, service)
+    _add_devices(app, service)
+    document_problems(app)
+    return app
+
+
+def _to_response(answer: Answer) -> Response:
+    headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+    if answer.retry_after is not None:
+        headers["retry-after"] = str(answer.retry_after)
+    return Response(answer.body, answer.status, headers, answer.media)
+
+
+def _handle_errors(app: FastAPI) -> None:
+    async def refuse(_request: Request, error: Exception) -> Response:
+        return _to_response(_answer_to(error))
+
+    kinds = (RequestValidationError, HTTPException, PrivquantError, Refused, SQLAlchemyError, OSError)
+    for kind in kinds:
+        app.add_exception_handler(kind, refuse)
+
+
+def _answer_to(error: Exception) -> Answer:
+    if isinstance(error, Refused):
+        return problem(error.code, error.detail, error.retry_after)
+    if isinstance(error, RequestValidationError):
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"][1:])
+        broken = first["type"] == "json_invalid"
+        return problem("malformed" if broken else "invalid", f"{where}: {first['msg']}"[:500])
+    if isinstance(error, HTTPException):
+        code = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "malformed")
+        return problem(code)
+    if isinstance(error, UnknownCampaign):
+        return problem("unknown-campaign", str(error))
+    if isinstance(error, WrongState):
+        return problem("conflict", str(error))
+    if isinstance(error, Unavailable | SQLAlchemyError | OSError):
+        logging.getLogger("privquant.aggregator").warning("the store did not answer", exc_info=error)
+        return problem("unavailable")
+    return problem("invalid", str(error)[:500])
+
+
+def _add_health(app: FastAPI, service: Service) -> None:
+    @app.get("/healthz", tags=["health"], summary="The process runs")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/readyz", tags=["health"], summary="The store answers")
+    async def readyz() -> dict[str, str]:
+        if not service.ready:
+            raise Refused("unavailable")
+        await service.check()
+        return {"status": "ready"}
+
+    @app.get(
+        "/metrics", tags=["health"], summary="Prometheus", response_class=Response, responses={200: _text("plain")}
+    )
+    async def shown() -> Response:
+        return Response(metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/v1/key", tags=["health"], summary="The key that signs new manifests")
+    async def key() -> dict[str, str]:
+        public = public_key_of(service.keys.current)
+        return {"public_key": public, "fingerprint": fingerprint(public)}
+
+
+def _text(kind: str) -> dict[str, Any]:
+    return {"content": {f"text/{kind}": {"schema": {"type": "string"}}}, "description": "OK"}
+
+
+def _add_campaigns(app: FastAPI, service: Service) -> None:
+    tags: list[Any] = ["campaigns"]
+
+    @app.post("/v1/campaigns", status_code=201, tags=tags, summary="Publish a campaign")
+    async def create(form: CampaignForm, by: Admin) -> Created:
+        identity = await service.campaigns.create(form.to_draft(), by.name)
+        return Created(id=identity, key_fingerprint=fingerprint(public_key_of(service.keys.current)))
+
+    @app.get("/v1/campaigns", tags=tags, summary="All campaigns")
+    async def overview(_by: Anyone) -> list[CampaignLine]:
+        return [CampaignLine(**line) for line in await service.campaigns.overview()]
+
+    @app.get("/v1/campaigns/{id}", tags=tags, summary="State, progress and estimates")
+    async def show(id: CampaignId, _by: Anyone) -> CampaignShown:
+        return CampaignShown(**await service.campaigns.show(id))
+
+    @app.post(
+        "/v1/campaigns/{id}/invites",
+        status_code=201,
+        tags=tags,
+        summary="One-time invites, one a line",
+        response_class=Response,
+        responses={201: _text("csv")},
+    )
+    async def invite(id: CampaignId, form: InvitesForm, by: Admin) -> Response:
+        urls = await service.campaigns.invite(id, form.count, by.name)
+        body = "invite\n" + "".join(url + "\n" for url in urls)
+        return Response(body, 201, {"cache-control": "no-store"}, "text/csv")
+
+    @app.post("/v1/campaigns/{id}/link", status_code=201, tags=tags, summary="One open link with a limit")
+    async def link(id: CampaignId, form: LinkForm, by: Admin) -> LinkMade:
+        return LinkMade(invite=await service.campaigns.open_link(id, form.places, by.name))
+
+    def turn(name: str, act: Callable[[str, str], Awaitable[None]], after: str) -> None:
+        @app.post(f"/v1/campaigns/{{id}}/{name}", tags=tags, summary=f"{name} the campaign", name=name)
+        async def turned(id: CampaignId, by: Admin) -> StateForm:
+            await act(id, by.name)
+            await service.desk.refresh_one(id)
+            return StateForm(id=id, state=after)
+
+    turn("pause", lambda id, by: service.campaigns.pause(id, by), "paused")
+    turn("resume", lambda id, by: service.campaigns.resume(id, by), "open")
+    turn("close", lambda id, by: service.campaigns.close(id, by), "closed")
+
+    @app.get("/v1/campaigns/{id}/export", tags=tags, summary="Manifest, counts and estimates")
+    async def export(id: CampaignId, _by: Anyone) -> Exported:
+        return Exported(**await service.campaigns.export(id))
+
+    @app.get("/v1/campaigns/{id}/verify", tags=tags, summary="Rebuild the estimate from the log and compare")
+    async def verify(id: CampaignId, _by: Anyone) -> Verified:
+        return Verified(**await service.campaigns.verify(id))
+
+    @app.delete("/v1/campaigns/{id}", status_code=204, tags=tags, summary="Erase a closed campaign")
+    async def delete(id: CampaignId, by: Admin) -> None:
+        await service.campaigns.delete(id, by.name)
+        await service.desk.refresh()
+
+    @app.get("/v1/audit", tags=tags, summary="The last acts of operators")
+    async def audit(_by: Admin, last: Annotated[int, Query(ge=1, le=10_000)] = 100) -> list[AuditLine]:
+        return [AuditLine(**line) for line in await read_audit(service.engine, last)]
+
+
+def _add_devices(app: FastAPI, service: Service) -> None:
+    for route in DEVICE_ROUTES:
+
+        def endpoint(name: str = route.name) -> Callable[..., Awaitable[Response]]:
+            async def served(id: CampaignId, request: Request) -> Response:
+                body = await request.body()
+                return _to_response(await service.devices.handle(id, name, request.method, body))
+
+            return served
+
+        app.add_api_route(
+            f"/v1/campaigns/{{id}}/{route.name}",
+            endpoint(),
+            methods=[route.method],
+            tags=["devices"],
+            name=route.name,
+            summary=route.summary,
+            response_class=Response,
+            responses=route.responses,
+            openapi_extra=route.extra,
+            status_code=route.status,
+        )
+
+
+def openapi_document() -> str:
+    """The document alone, without a store."""
+    from privquant.aggregator.settings import Settings
+
+    service = Service.__new__(Service)
+    service.settings = Settings()
+    return json.dumps(build_api(service).openapi(), indent=1, sort_keys=True)

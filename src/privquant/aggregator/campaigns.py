@@ -1,0 +1,332 @@
+"""What an operator does with campaigns: create, look, invite, pause, resume, close, export, verify, delete.
+
+A published manifest cannot be changed by anyone: there is no call for it, and its id is its hash. Every act is
+written to the audit in the transaction that does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from privquant.aggregator.fold import Fold, estimates_of, key_of
+from privquant.aggregator.keys import KeyRing
+from privquant.aggregator.operators import note
+from privquant.aggregator.store import schema
+from privquant.aggregator.store.base import Hot
+from privquant.aggregator.store.cold import (
+    as_dict,
+    find_campaign,
+    manifest_of,
+    published_rows,
+    read_counts,
+    reading,
+    size_of,
+    writing,
+)
+from privquant.aggregator.tickets import TicketOffice
+from privquant.domain import Domain
+from privquant.errors import InvalidInput, PrivquantError
+from privquant.messages import Estimate
+from privquant.privacy.coin import flip_threshold, real_epsilon
+from privquant.validation import check_epsilon
+from privquant.wire import (
+    Invite,
+    Manifest,
+    Waves,
+    fingerprint,
+    new_nonce,
+    new_token,
+    public_key_of,
+    sign_manifest,
+    token_hash,
+)
+
+MOST_INVITES = 100_000
+"""In one call; ask again for more."""
+_CHUNK = 5_000  # ids a transaction, so that devices never wait long for the writer
+DAY = 86_400
+ONE_WAVE = Waves()
+
+
+class WrongState(PrivquantError):
+    """The campaign's state does not allow the act."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What an operator says about a new campaign; the rest of the manifest follows from it."""
+
+    measurement: str
+    question: str
+    domain: Domain
+    epsilon: float
+    planned_users: int
+    quantiles: tuple[float, ...] = (0.5,)
+    protocol: str = "isotonic"
+    options: tuple[tuple[str, str | int | bool | None], ...] = ()
+    interval: float | None = None
+    waves: Waves = ONE_WAVE
+    opens: int | None = None
+    deadline: int | None = None
+
+
+class Campaigns:
+    """Acts on the campaigns of one store. `url` is what invites start with."""
+
+    def __init__(self, engine: AsyncEngine, hot: Hot, keys: KeyRing, url: str) -> None:
+        self.engine = engine
+        self.hot = hot
+        self.keys = keys
+        self.url = url
+
+    async def create(self, draft: Draft, by: str) -> str:
+        """Publish a campaign; its id. The manifest is signed with the current key."""
+        key = self.keys.current
+        epsilon = check_epsilon(draft.epsilon)
+        opens = int(time.time()) if draft.opens is None else draft.opens
+        manifest = Manifest(
+            measurement=draft.measurement,
+            question=draft.question,
+            domain=draft.domain,
+            quantiles=draft.quantiles,
+            epsilon=epsilon,
+            flip_threshold=flip_threshold(epsilon),
+            protocol=draft.protocol,
+            options=tuple(sorted(draft.options)),
+            interval=draft.interval,
+            planned_users=draft.planned_users,
+            waves=draft.waves,
+            opens=opens,
+            deadline=opens + 30 * DAY if draft.deadline is None else draft.deadline,
+            issuer=public_key_of(key),
+            nonce=new_nonce(),
+        )
+        # Refuses what cannot run, before anything is stored.
+        first = await asyncio.to_thread(lambda: Fold(manifest).next_queries())
+        async with writing(self.engine) as db:
+            made = await db.execute(
+                insert(schema.campaign).values(
+                    id=manifest.id,
+                    envelope=sign_manifest(manifest, key),
+                    state="open",
+                    created=int(time.time()),
+                )
+            )
+            assert made.inserted_primary_key is not None
+            number = made.inserted_primary_key[0]
+            if first:
+                await db.execute(insert(schema.published), published_rows(number, first))
+            await note(db, by, "create", manifest.id, manifest.measurement)
+        return manifest.id
+
+    async def overview(self) -> list[dict[str, Any]]:
+        found = []
+        for row in await self.hot.campaigns():
+            manifest = manifest_of(row.envelope)
+            found.append(
+                {
+                    "id": row.id,
+                    "measurement": manifest.measurement,
+                    "state": row.state,
+                    "heard": row.heard,
+                    "planned_users": manifest.planned_users,
+                    "deadline": manifest.deadline,
+                }
+            )
+        return found
+
+    async def show(self, identity: str) -> dict[str, Any]:
+        """State, progress and estimates."""
+        async with reading(self.engine) as db:
+            number, state, manifest = await find_campaign(db, identity)
+            counts = await read_counts(db, number, sealed_from=schema.count)
+            issued = await size_of(db, schema.token, number)
+            in_flight = await size_of(db, schema.pin, number)
+            places = (await db.execute(select(schema.link).where(schema.link.c.campaign == number))).first()
+        estimates = await asyncio.to_thread(estimates_of, manifest, counts)
+        heard = sum(row.answered for row in counts)
+        return {
+            "id": identity,
+            "state": state,
+            "manifest": manifest.to_dict(),
+            "key_fingerprint": fingerprint(manifest.issuer),
+            "heard": heard,
+            "planned_users": manifest.planned_users,
+            "tokens": issued,
+            "asked_not_answered": in_flight,
+            "open_link": None if places is None else {"places": places.places, "taken": places.taken},
+            "thresholds": len(counts),
+            "epsilon": real_epsilon(manifest.flip_threshold),
+            "estimates": [plain(estimate) for estimate in estimates],
+            "privacy": str(estimates[0].guarantee),
+        }
+
+    async def invite(self, identity: str, number_of: int, by: str) -> list[str]:
+        """Fresh one-time invites. Their tokens are nowhere but in what this returns."""
+        if not 1 <= number_of <= MOST_INVITES:
+            raise InvalidInput(f"1 to {MOST_INVITES} invites can be made in one call, got {number_of}")
+        number, office, manifest = await self._open(identity)
+        tokens = [new_token() for _ in range(number_of)]
+        ids = [{"campaign": number, "id": office.id(bytes.fromhex(token_hash(token)))} for token in tokens]
+        for start in range(0, len(ids), _CHUNK):
+            async with writing(self.engine) as db:
+                await db.execute(insert(schema.token), ids[start : start + _CHUNK])
+                if start == 0:
+                    await note(db, by, "invite", identity, f"{number_of} tokens")
+        mark = fingerprint(manifest.issuer)
+        return [Invite(self.url, identity, mark, token=token).to_url() for token in tokens]
+
+    async def open_link(self, identity: str, places: int, by: str) -> str:
+        """One link for many, with a limit. A second call replaces the link and keeps the places taken."""
+        if places < 1:
+            raise InvalidInput(f"an open link has at least 1 place, got {places}")
+        number, _, manifest = await self._open(identity)
+        secret = new_token()
+        async with writing(self.engine) as db:
+            table = schema.link
+            values = {"secret": hash_link(secret), "places": places}
+            kept = await db.execute(update(table).where(table.c.campaign == number).values(values))
+            if kept.rowcount == 0:
+                await db.execute(insert(table).values(campaign=number, taken=0, **values))
+            await note(db, by, "open link", identity, f"{places} places")
+        return Invite(self.url, identity, fingerprint(manifest.issuer), link=secret).to_url()
+
+    async def pause(self, identity: str, by: str) -> None:
+        """Hand out no queries. Reports to queries handed out before still count."""
+        await self._turn(identity, ("open",), "paused", "pause", by)
+
+    async def resume(self, identity: str, by: str) -> None:
+        await self._turn(identity, ("paused",), "open", "resume", by)
+
+    async def close(self, identity: str, by: str) -> None:
+        """Count nothing any more; seal the last reports; forget what was given to tokens that did not answer."""
+        number = await self._turn(identity, ("open", "paused"), "closed", "close", by)
+        async with writing(self.engine) as db:
+            await db.execute(delete(schema.pin).where(schema.pin.c.campaign == number))
+            await db.execute(delete(schema.published).where(schema.published.c.campaign == number))
+        await self.hot.seal(1)
+        await self.hot.sweep()
+
+    async def export(self, identity: str) -> dict[str, Any]:
+        """Everything that is not a token: manifest, signature, counts per query, estimates."""
+        async with reading(self.engine) as db:
+            number, state, manifest = await find_campaign(db, identity)
+            counts = await read_counts(db, number, sealed_from=schema.count)
+            envelope = (
+                await db.execute(select(schema.campaign.c.envelope).where(schema.campaign.c.no == number))
+            ).scalar_one()
+        estimates = await asyncio.to_thread(estimates_of, manifest, counts)
+        return {
+            "campaign": identity,
+            "state": state,
+            "envelope": json.loads(bytes(envelope)),
+            "counts": [
+                {
+                    "phase": row.query.phase,
+                    "arm": row.query.arm,
+                    "coin": str(row.query.coin),
+                    "threshold": str(row.query.threshold),
+                    "answered": row.answered,
+                    "ones": row.ones,
+                }
+                for row in sorted(counts, key=lambda row: key_of(row.query))
+            ],
+            "estimates": [plain(estimate) for estimate in estimates],
+        }
+
+    async def verify(self, identity: str) -> dict[str, Any]:
+        """Rebuild counts and estimates from the log of reports and compare with what is served."""
+        async with reading(self.engine) as db:
+            number, _, manifest = await find_campaign(db, identity)
+            served = await read_counts(db, number, sealed_from=schema.count)
+            logged = await read_counts(db, number, sealed_from=schema.log)
+            spent = await size_of(db, schema.spent, number)
+            reports = await size_of(db, schema.log, number) + await size_of(db, schema.tail, number)
+        same_counts = as_dict(served) == as_dict(logged)
+        from_counts, from_log = await asyncio.to_thread(
+            lambda: (estimates_of(manifest, served), estimates_of(manifest, logged))
+        )
+        same = [e.to_dict() for e in from_counts] == [e.to_dict() for e in from_log]
+        return {
+            "campaign": identity,
+            "ok": same_counts and same and spent == reports,
+            "reports": reports,
+            "spent_tokens": spent,
+            "counts_agree": same_counts,
+            "estimates_agree": same,
+            "estimates": [plain(estimate) for estimate in from_log],
+        }
+
+    async def delete(self, identity: str, by: str) -> None:
+        """Erase a closed campaign; only the audit remembers it."""
+        async with writing(self.engine) as db:
+            number, state, _ = await find_campaign(db, identity)
+            if state != "closed":
+                raise WrongState(f"only a closed campaign can be deleted; this one is {state}")
+            for table in (
+                schema.tail,
+                schema.log,
+                schema.count,
+                schema.published,
+                schema.pin,
+                schema.spent,
+                schema.token,
+                schema.link,
+            ):
+                await db.execute(delete(table).where(table.c.campaign == number))
+            await db.execute(delete(schema.campaign).where(schema.campaign.c.no == number))
+            await note(db, by, "delete", identity)
+        await self.hot.sweep()
+
+    async def _open(self, identity: str) -> tuple[int, TicketOffice, Manifest]:
+        async with reading(self.engine) as db:
+            number, state, manifest = await find_campaign(db, identity)
+        if state == "closed":
+            raise WrongState("the campaign is closed")
+        secret = self.keys.campaign_secret(manifest.issuer, identity)
+        return number, TicketOffice(secret, manifest.flip_threshold), manifest
+
+    async def _turn(self, identity: str, before: tuple[str, ...], after: str, act: str, by: str) -> int:
+        table = schema.campaign
+        async with writing(self.engine) as db:
+            number, state, _ = await find_campaign(db, identity)
+            turned = await db.execute(
+                update(table).where(table.c.no == number, table.c.state.in_(before)).values(state=after)
+            )
+            if turned.rowcount == 0:
+                raise WrongState(f"a campaign that is {state} cannot {act}")
+            await note(db, by, act, identity)
+        return number
+
+
+def hash_link(secret: str) -> bytes:
+    return hashlib.sha256(b"privquant/link/1\x00" + secret.encode("ascii")).digest()
+
+
+def link_matches(secret: str, stored: bytes) -> bool:
+    return secrets.compare_digest(hash_link(secret), stored)
+
+
+def plain(estimate: Estimate) -> dict[str, Any]:
+    """An estimate as JSON. An unbounded value (the last bin of a grid) is given as null, beside its bin."""
+    form = estimate.to_dict()
+    form["guarantee"] = str(estimate.guarantee)
+    return {name: _finite(value) for name, value in form.items()}
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        return None
+    if isinstance(value, Mapping):
+        return {name: _finite(inner) for name, inner in value.items()}
+    return value

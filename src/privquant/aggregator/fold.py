@@ -1,0 +1,103 @@
+"""From stored counts to a protocol: the estimate of a campaign is a fold, never a state of its own.
+
+Only protocols whose whole state is a count per query are offered: reports are stored without their order, and
+sums over them can be told in any order, again after a restart, and by two processes at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from privquant.aggregator.store.base import Counts
+from privquant.errors import InvalidInput, ProtocolError
+from privquant.messages import Estimate, Query
+from privquant.protocols.base import ThresholdProtocol
+from privquant.protocols.registry import protocol
+from privquant.wire import Manifest, WireError, real_from_wire
+
+Key = tuple[int, int, int, int]
+
+
+def build_protocol(manifest: Manifest) -> ThresholdProtocol:
+    """The protocol a manifest asks for; InvalidInput with the reason if a campaign cannot run it."""
+    options: dict[str, Any] = {name: _option(value) for name, value in manifest.options}
+    if manifest.interval is not None:
+        options["interval"] = manifest.interval
+    quantiles = manifest.quantiles
+    built = protocol(
+        manifest.protocol,
+        manifest.domain,
+        users=manifest.planned_users,
+        epsilon=manifest.epsilon,
+        quantile=quantiles[0] if len(quantiles) == 1 else quantiles,
+        **options,
+    )
+    # Asked of the object, not the class: BayesLearn is a count table with update="counts" only.
+    if not isinstance(built, ThresholdProtocol) or not built.count_table:
+        raise InvalidInput(
+            f"protocol {manifest.protocol!r} with the options {options} cannot run in a campaign: its state is "
+            "more than a count per threshold, and a campaign stores reports without their order"
+        )
+    if built.coins() != {manifest.flip_threshold}:
+        raise InvalidInput(
+            f"protocol {manifest.protocol!r} uses other coins than the manifest's one, which is all a device throws"
+        )
+    return built
+
+
+def _option(value: str | int | bool | None) -> str | int | float | bool | None:
+    """A manifest writes a number with a fraction as a decimal string."""
+    if isinstance(value, str):
+        try:
+            return real_from_wire(value, "option")
+        except WireError:
+            return value
+    return value
+
+
+class Fold:
+    """A protocol kept up to date with the counts of a campaign.
+
+    Counts only grow, so what is new is the difference to what was told; the order of reports never enters.
+    """
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.manifest = manifest
+        self.protocol = build_protocol(manifest)
+        self._told: dict[Key, tuple[int, int]] = {}
+
+    def update(self, counts: Iterable[Counts]) -> bool:
+        """Tell the protocol what is new; whether anything was."""
+        new = False
+        for row in sorted(counts, key=lambda row: key_of(row.query)):
+            key = key_of(row.query)
+            answered, ones = self._told.get(key, (0, 0))
+            if (row.answered, row.ones) == (answered, ones):
+                continue
+            if row.answered < answered or row.ones < ones:
+                raise ProtocolError(f"the counts of {row.query} went down; start from a new fold")
+            self.protocol.tell_counts(row.query, row.answered - answered, row.ones - ones)
+            self._told[key] = (row.answered, row.ones)
+            new = True
+        return new
+
+    def next_queries(self) -> list[tuple[Query, int]]:
+        """What to hand out next. Users in flight count as not asked: whether they will answer is not known."""
+        self.protocol.asked = self.protocol.heard + self.protocol.given_up
+        pairs = self.protocol.ask_counts(max(1, self.protocol.batch_size()))
+        return [(query, users) for query, users in pairs if isinstance(query, Query)]
+
+    def estimates(self) -> list[Estimate]:
+        return self.protocol.estimates()
+
+
+def key_of(query: Query) -> Key:
+    return (query.phase, query.arm, query.coin, query.threshold)
+
+
+def estimates_of(manifest: Manifest, counts: Iterable[Counts]) -> list[Estimate]:
+    """The estimates that follow from counts, from nothing."""
+    fold = Fold(manifest)
+    fold.update(counts)
+    return fold.estimates()

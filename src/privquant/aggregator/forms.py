@@ -1,0 +1,161 @@
+"""What the operator's API takes and gives, as models: FastAPI checks by them and writes them into OpenAPI."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from privquant.aggregator.campaigns import MOST_INVITES, ONE_WAVE, Draft
+from privquant.domain import Domain, Grid, Integers
+from privquant.errors import InvalidInput
+from privquant.wire import MAX_EDGES, Waves, whole_from_wire
+
+WHOLE = r"^(0|-?[1-9][0-9]{0,19})$"
+
+
+class _Form(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class IntegersForm(_Form):
+    kind: Literal["integers"]
+    low: Annotated[str, Field(pattern=WHOLE)]
+    high: Annotated[str, Field(pattern=WHOLE)]
+
+
+class GridForm(_Form):
+    kind: Literal["grid"]
+    edges: Annotated[list[float], Field(min_length=1, max_length=MAX_EDGES)]
+
+
+class WavesForm(_Form):
+    count: Annotated[int, Field(ge=1, le=10_000)] = 1
+    seconds: Annotated[int, Field(ge=0, le=366 * 86_400)] = 0
+
+
+_MAX = 2**53 - 1
+
+
+class CampaignForm(_Form):
+    """A new campaign. Whole numbers of a domain are decimal strings, as in the manifest."""
+
+    measurement: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$")]
+    question: Annotated[str, Field(min_length=1, max_length=500)]
+    domain: Annotated[IntegersForm | GridForm, Field(discriminator="kind")]
+    epsilon: Annotated[float, Field(gt=0, le=50)]
+    planned_users: Annotated[int, Field(ge=1, le=_MAX)]
+    quantiles: Annotated[list[float], Field(min_length=1, max_length=100)] = [0.5]
+    protocol: Annotated[str, Field(max_length=50)] = "isotonic"
+    options: dict[str, str | int | bool | None] = {}
+    interval: Annotated[float, Field(gt=0, lt=1)] | None = None
+    waves: WavesForm | None = None
+    opens: Annotated[int, Field(ge=0, le=_MAX)] | None = None
+    deadline: Annotated[int, Field(ge=0, le=_MAX)] | None = None
+
+    def to_draft(self) -> Draft:
+        waves = ONE_WAVE if self.waves is None else Waves(self.waves.count, self.waves.seconds)
+        return Draft(
+            measurement=self.measurement,
+            question=self.question,
+            domain=self._domain(),
+            epsilon=self.epsilon,
+            planned_users=self.planned_users,
+            quantiles=tuple(self.quantiles),
+            protocol=self.protocol,
+            options=tuple(self.options.items()),
+            interval=self.interval,
+            waves=waves,
+            opens=self.opens,
+            deadline=self.deadline,
+        )
+
+    def _domain(self) -> Domain:
+        if isinstance(self.domain, GridForm):
+            return Grid(self.domain.edges)
+        if len(self.domain.low) > 20 or len(self.domain.high) > 20:
+            raise InvalidInput("a domain has at most 2^63 values")
+        return Integers(whole_from_wire(self.domain.low, "low"), whole_from_wire(self.domain.high, "high"))
+
+
+class InvitesForm(_Form):
+    count: Annotated[int, Field(ge=1, le=MOST_INVITES)]
+
+
+class LinkForm(_Form):
+    places: Annotated[int, Field(ge=1, le=_MAX)]
+
+
+class Problem(BaseModel):
+    """RFC 9457."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+class Created(BaseModel):
+    id: str
+    key_fingerprint: str
+
+
+class LinkMade(BaseModel):
+    invite: str
+
+
+class StateForm(BaseModel):
+    id: str
+    state: str
+
+
+class CampaignLine(BaseModel):
+    id: str
+    measurement: str
+    state: str
+    heard: int
+    planned_users: int
+    deadline: int
+
+
+class CampaignShown(BaseModel):
+    id: str
+    state: str
+    manifest: dict[str, Any]
+    key_fingerprint: str
+    heard: int
+    planned_users: int
+    tokens: int
+    asked_not_answered: int
+    open_link: dict[str, int] | None
+    thresholds: int
+    epsilon: float
+    estimates: list[dict[str, Any]]
+    privacy: str
+
+
+class Verified(BaseModel):
+    campaign: str
+    ok: bool
+    reports: int
+    spent_tokens: int
+    counts_agree: bool
+    estimates_agree: bool
+    estimates: list[dict[str, Any]]
+
+
+class Exported(BaseModel):
+    campaign: str
+    state: str
+    envelope: dict[str, Any]
+    counts: list[dict[str, Any]]
+    estimates: list[dict[str, Any]]
+
+
+class AuditLine(BaseModel):
+    no: int
+    at: int
+    operator: str
+    act: str
+    campaign: str | None
+    detail: str

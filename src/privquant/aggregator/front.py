@@ -1,0 +1,123 @@
+"""The outermost layer: bytes in, bytes out. Device routes are served here; everything else goes to the API.
+
+It bounds what a request may cost before anyone reads it: size of the body, time to send it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from privquant.aggregator.devices import Answer, match, problem
+from privquant.aggregator.service import Service
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+MAX_OPERATOR_BODY = 1 << 20
+SLOWEST_BODY = 10.0
+"""Seconds a client may take to send a body."""
+
+
+class _Hangup(Exception):
+    """The client went away before its request was whole."""
+
+
+class Front:
+    """An ASGI application."""
+
+    def __init__(self, service: Service, api: Asgi) -> None:
+        self._service = service
+        self._api = api
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._api(scope, receive, send)
+            return
+        route = match(scope["path"])
+        try:
+            if route is not None:
+                answer = await self._device(route, scope, receive)
+                await respond(send, answer, head=scope["method"] == "HEAD")
+            else:
+                await self._operator(scope, receive, send)
+        except _Hangup:
+            return
+        except Exception as error:
+            logging.getLogger("privquant.aggregator").error("a request failed", exc_info=error)
+            await respond(send, problem("unavailable"))
+
+    async def _device(self, route: tuple[str, str], scope: Scope, receive: Receive) -> Answer:
+        identity, name = route
+        body: bytes | Answer = b""
+        if scope["method"] not in ("GET", "HEAD"):
+            body = await read_body(scope, receive, max(self._service.devices.limit(name), 1))
+        if isinstance(body, Answer):
+            return body
+        return await self._service.devices.handle(identity, name, scope["method"], body)
+
+    async def _operator(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body: bytes | Answer = b""
+        if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
+            body = await read_body(scope, receive, MAX_OPERATOR_BODY)
+        if isinstance(body, Answer):
+            await respond(send, body)
+            return
+        whole = body
+        given = False
+
+        async def replay() -> MutableMapping[str, Any]:
+            nonlocal given
+            if given:
+                return await receive()
+            given = True
+            return {"type": "http.request", "body": whole, "more_body": False}
+
+        await self._api(scope, replay, send)
+
+
+async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes | Answer:
+    """The whole body, or the refusal of one that is too large or too slow."""
+    for name, value in scope["headers"]:
+        if name == b"content-length" and (len(value) > 12 or not value.isdigit() or int(value) > limit):
+            return problem("too-large", f"at most {limit} bytes are allowed")
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body"):
+        body: bytes = message.get("body", b"")
+        return body if len(body) <= limit else problem("too-large", f"at most {limit} bytes are allowed")
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(SLOWEST_BODY):
+            while True:
+                if message["type"] == "http.disconnect":
+                    raise _Hangup
+                part = message.get("body", b"")
+                size += len(part)
+                if size > limit:
+                    return problem("too-large", f"at most {limit} bytes are allowed")
+                parts.append(part)
+                if not message.get("more_body"):
+                    return b"".join(parts)
+                message = await receive()
+    except TimeoutError:
+        return problem("too-slow", f"a body is to arrive within {SLOWEST_BODY:g} seconds")
+
+
+async def respond(send: Send, answer: Answer, *, head: bool = False) -> None:
+    headers = [
+        (b"content-type", answer.media.encode("ascii")),
+        (b"content-length", b"%d" % len(answer.body)),
+        (b"cache-control", b"public, max-age=31536000, immutable" if answer.immutable else b"no-store"),
+        (b"x-content-type-options", b"nosniff"),
+    ]
+    if answer.retry_after is not None:
+        headers.append((b"retry-after", b"%d" % answer.retry_after))
+    if answer.status in (408, 413):
+        headers.append((b"connection", b"close"))  # the rest of the body is not worth reading
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if head else answer.body})

@@ -1,0 +1,75 @@
+"""Group commit: whatever asks arrive while one transaction runs make up the next one.
+
+An ask is answered after the transaction that holds it has been committed, never before. A group that the store
+could not take is answered Unavailable, ask by ask; asking again is always right.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+from privquant.aggregator.store.base import Ask, Outcome, Unavailable
+
+Commit = Callable[[list[Ask]], Awaitable[list[Outcome]]]
+
+
+class GroupCommit:
+    """Feeds one store. `most` asks make a group; beyond `depth` waiting asks new ones are turned away."""
+
+    def __init__(self, commit: Commit, *, most: int = 1_000, depth: int = 50_000) -> None:
+        self._commit = commit
+        self._most = most
+        self._depth = depth
+        self._waiting: deque[tuple[Ask, asyncio.Future[Outcome]]] = deque()
+        self._arrived = asyncio.Event()
+        self._stopping = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="group-commit")
+
+    async def stop(self) -> None:
+        """Commit what is waiting, then end."""
+        self._stopping = True
+        self._arrived.set()
+        if self._task is not None:
+            await self._task
+
+    def put(self, ask: Ask) -> asyncio.Future[Outcome]:
+        """The outcome, once it is durable."""
+        if self._stopping or len(self._waiting) >= self._depth:
+            raise Unavailable("too many requests are waiting for the store")
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._waiting.append((ask, future))
+        self._arrived.set()
+        return future
+
+    async def put_all(self, asks: Sequence[Ask]) -> list[Outcome]:
+        return list(await asyncio.gather(*[self.put(ask) for ask in asks]))
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    async def _run(self) -> None:
+        while not (self._stopping and not self._waiting):
+            await self._arrived.wait()
+            self._arrived.clear()
+            while self._waiting:
+                group = [self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))]
+                await self._answer(group)
+
+    async def _answer(self, group: list[tuple[Ask, asyncio.Future[Outcome]]]) -> None:
+        try:
+            outcomes = await self._commit([ask for ask, _ in group])
+        except Exception as error:
+            refusal = error if isinstance(error, Unavailable) else Unavailable(f"unforeseen: {error!r}")
+            for _, future in group:
+                if not future.done():
+                    future.set_exception(refusal)
+            return
+        for (_, future), outcome in zip(group, outcomes, strict=True):
+            if not future.done():  # the request may have been cancelled meanwhile; its ask counts all the same
+                future.set_result(outcome)

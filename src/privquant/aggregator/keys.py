@@ -1,0 +1,92 @@
+"""The signing keys: created on first start, readable by their owner alone, kept for as long as campaigns live.
+
+A folder of Ed25519 keys, one file each, named by fingerprint; the file `current` names the one that signs new
+manifests. Rotation adds a key and turns `current` to it; older keys stay, because the tickets and token ids of
+campaigns they issued are derived from them. No secret is in the database.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from privquant.errors import InvalidInput, PrivquantError
+from privquant.wire import fingerprint, public_key_of
+
+
+class KeyMissing(PrivquantError):
+    """The key that issued a campaign is not in the key folder."""
+
+
+class KeyRing:
+    """The keys of one folder. Creates the first one if there is none."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._loaded: dict[str, Ed25519PrivateKey] = {}
+        if not (folder / "current").exists():
+            if any(folder.glob("*.pem")):
+                raise InvalidInput(
+                    f"{folder} holds keys but no file 'current' that names one; restore it from the backup"
+                )
+            self.rotate()
+
+    @property
+    def current(self) -> Ed25519PrivateKey:
+        return self.by_fingerprint((self.folder / "current").read_text().strip())
+
+    def rotate(self) -> str:
+        """Add a key and sign new manifests with it; its fingerprint."""
+        from cryptography.hazmat.primitives import serialization as s
+
+        key = Ed25519PrivateKey.generate()
+        name = fingerprint(public_key_of(key))
+        pem = key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption())
+        _write_private(self.folder / f"{name}.pem", pem)
+        _write_private(self.folder / "current", name.encode() + b"\n")
+        return name
+
+    def fingerprints(self) -> list[str]:
+        return sorted(path.stem for path in self.folder.glob("*.pem"))
+
+    def by_fingerprint(self, name: str) -> Ed25519PrivateKey:
+        if name not in self._loaded:
+            path = self.folder / f"{name}.pem"
+            if not path.is_file():
+                raise KeyMissing(f"the key {name} is not in {self.folder}; restore it from the backup")
+            if path.stat().st_mode & 0o077:
+                raise InvalidInput(f"{path} can be read by others; run: chmod 600 {path}")
+            key = load_pem_private_key(path.read_bytes(), password=None)
+            if not isinstance(key, Ed25519PrivateKey) or fingerprint(public_key_of(key)) != name:
+                raise InvalidInput(f"{path} is not the Ed25519 key its name says")
+            self._loaded[name] = key
+        return self._loaded[name]
+
+    def campaign_secret(self, issuer: str, campaign_id: str) -> bytes:
+        """32 bytes that only holders of the issuer's private key can derive; one per campaign."""
+        seed = self.by_fingerprint(fingerprint(issuer)).private_bytes_raw()
+        extracted = hmac.digest(b"privquant/campaign-secret/1", seed, hashlib.sha256)
+        return hmac.digest(extracted, bytes.fromhex(campaign_id) + b"\x01", hashlib.sha256)
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    """Write a file no one else may read, whole or not at all."""
+    fresh = path.with_name(path.name + f".{os.getpid()}.new")
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.write(handle, content)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    os.replace(fresh, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

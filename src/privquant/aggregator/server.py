@@ -1,0 +1,141 @@
+"""`privquant serve`: one process, or on PostgreSQL several that share one port."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+import uvicorn
+
+from privquant.aggregator import logs
+from privquant.aggregator.settings import Settings, settings_from
+from privquant.errors import InvalidInput
+
+_FD = "PRIVQUANT_LISTENING_FD"
+
+
+def run(settings: Settings) -> int:
+    """Serve until told to stop (SIGTERM, SIGINT); requests in hand are finished first. The exit code."""
+    if settings.workers > 1:
+        return _supervise(settings)
+    guard = _alone(settings)
+    try:
+        _serve(settings)
+    finally:
+        if guard is not None:
+            guard.close()
+    return 0
+
+
+def _serve(settings: Settings, listening: int | None = None) -> None:
+    from privquant.aggregator.api import build_api
+    from privquant.aggregator.front import Front
+    from privquant.aggregator.service import Service
+
+    logs.configure(settings.log_level)
+    service = Service(settings)
+    config = uvicorn.Config(
+        Front(service, build_api(service)),
+        host=settings.host,
+        port=settings.port,
+        fd=listening,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=20,
+        timeout_keep_alive=30,
+        limit_concurrency=10_000,
+        backlog=4_096,
+        lifespan="on",
+    )
+    _Server(config).run()
+
+
+class _Server(uvicorn.Server):
+    """A server whose graceful end is a success: being told to stop is not an error to pass on."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        signals = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self.handle_exit) for number in signals}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _alone(settings: Settings) -> IO[str] | None:
+    """On SQLite: the lock of the one server this folder may have. Goes with the process, however it ends."""
+    if settings.database:
+        return None
+    settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    guard = open(settings.data / "server.lock", "w")  # noqa: SIM115  # held until the server ends
+    try:
+        fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        guard.close()
+        raise InvalidInput(f"another server runs on {settings.data}; several need PostgreSQL") from error
+    return guard
+
+
+def _supervise(settings: Settings) -> int:
+    """Start the workers on one listening socket; start anew one that dies; stop all when told to."""
+    logs.configure(settings.log_level)
+    listening = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind((settings.host, settings.port))
+    listening.listen(4_096)
+    listening.set_inheritable(True)
+    samples = Path(tempfile.mkdtemp(prefix="privquant-metrics-"))
+    environment = os.environ | settings.environment() | {"PRIVQUANT_WORKERS": "1"}
+    environment |= {_FD: str(listening.fileno()), "PROMETHEUS_MULTIPROC_DIR": str(samples)}
+
+    def start() -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "privquant.aggregator.server"]
+        return subprocess.Popen(command, env=environment, pass_fds=[listening.fileno()])
+
+    workers = [start() for _ in range(settings.workers)]
+    stopping = False
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal stopping
+        stopping = True
+        for worker in workers:
+            worker.terminate()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    while not stopping:
+        for place, worker in enumerate(workers):
+            try:
+                code = worker.wait(timeout=0.2)
+            except subprocess.TimeoutExpired:
+                continue
+            if not stopping:
+                logs.say("a worker ended and is started anew", code=code)
+                workers[place] = start()
+    for worker in workers:
+        worker.wait()
+    shutil.rmtree(samples, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    inherited = os.environ.get(_FD)
+    if inherited is None:
+        raise SystemExit(run(settings_from()))
+    _serve(settings_from(), int(inherited))

@@ -1,0 +1,99 @@
+"""What a server is started with: flags first, then PRIVQUANT_... from the environment, then defaults."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from privquant.errors import InvalidInput
+
+PREFIX = "PRIVQUANT_"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """
+    data:          folder of the embedded store and of the signing keys.
+    database:      postgresql://... ; empty for the embedded SQLite file in `data`.
+    public_url:    where devices reach this server; invites start with it.
+    lease_minutes: how long a device that was asked counts as in flight. A later answer still counts.
+    refresh:       seconds between two looks at the store for changes made by other processes.
+    publish:       least seconds between two computations of the next thresholds of a campaign.
+    seal_rows:     fresh reports are mixed into the log when there are this many (see store.base).
+    workers:       API processes on one port; more than one needs PostgreSQL.
+    """
+
+    data: Path = Path("privquant-data")
+    database: str = ""
+    host: str = "127.0.0.1"
+    port: int = 8470
+    public_url: str = ""
+    lease_minutes: int = 10
+    refresh: float = 0.25
+    publish: float = 0.05
+    seal_rows: int = 1_024
+    workers: int = 1
+    log_level: str = "info"
+
+    def __post_init__(self) -> None:
+        for name, low, high in (("port", 0, 65_535), ("lease_minutes", 1, 10**6), ("workers", 1, 64)):
+            if not low <= getattr(self, name) <= high:
+                raise InvalidInput(f"{name} must lie in {low} .. {high}, got {getattr(self, name)}")
+        if self.seal_rows < 1 or self.refresh <= 0 or self.publish <= 0:
+            raise InvalidInput("seal_rows, refresh and publish must be above 0")
+        if self.log_level not in ("debug", "info", "warning", "error"):
+            raise InvalidInput(f"log_level must be debug, info, warning or error, got {self.log_level!r}")
+        if self.database and urlsplit(self.database).scheme not in ("postgresql", "postgres"):
+            raise InvalidInput(
+                "database must be postgresql://user@host/name, or left out for the embedded SQLite file"
+            )
+        if self.workers > 1 and not self.database:
+            raise InvalidInput("several workers need --database postgresql://...; SQLite has one writer")
+        if self.public_url.endswith("/"):
+            raise InvalidInput("public_url must not end with a slash")
+
+    @property
+    def sqlite_file(self) -> Path:
+        return self.data / "store.sqlite3"
+
+    @property
+    def keys(self) -> Path:
+        return self.data / "keys"
+
+    @property
+    def url(self) -> str:
+        """What invites start with."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return self.public_url or f"http://{host}:{self.port}"
+
+    @property
+    def alchemy_url(self) -> str:
+        if self.database:
+            return "postgresql+asyncpg://" + self.database.split("://", 1)[1]
+        return f"sqlite+aiosqlite:///{self.sqlite_file}"
+
+    def environment(self) -> dict[str, str]:
+        """These settings as environment variables, for a child process."""
+        return {PREFIX + f.name.upper(): str(getattr(self, f.name)) for f in fields(self)}
+
+
+def settings_from(flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None) -> Settings:
+    """Settings from flags (None = not given) over the environment over the defaults."""
+    env = os.environ if environment is None else environment
+    found: dict[str, Any] = {}
+    for field in fields(Settings):
+        given = (flags or {}).get(field.name)
+        if given is None:
+            given = env.get(PREFIX + field.name.upper())
+        if given is None or (given == "" and field.name not in ("database", "public_url")):
+            continue
+        kind = type(getattr(Settings(), field.name)) if field.name != "data" else Path
+        try:
+            found[field.name] = kind(given)
+        except ValueError as error:
+            raise InvalidInput(f"{field.name} must be a {kind.__name__}, got {given!r}") from error
+    return Settings(**found)

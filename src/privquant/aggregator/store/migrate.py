@@ -1,0 +1,79 @@
+"""Open the database for everything that is not hot, creating and migrating it first."""
+
+from __future__ import annotations
+
+import os
+from importlib.resources import files
+from typing import Any
+
+from sqlalchemy import Connection, event, inspect, text
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from privquant.aggregator.settings import Settings
+
+# Any fixed number will do; it only has to be the same in every process.
+MIGRATION_LOCK = 0x7071_0001
+PUBLISHER_LOCK = 0x7071_0002
+
+HEAD = "0001"
+"""The newest migration; a test holds it to what the folder says."""
+
+SQLITE_PRAGMAS = (
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA synchronous=FULL",
+    "PRAGMA secure_delete=ON",
+    "PRAGMA foreign_keys=ON",
+    "PRAGMA busy_timeout=10000",
+    "PRAGMA cache_size=-32768",
+)
+
+
+def open_engine(settings: Settings) -> AsyncEngine:
+    """An engine whose transactions are real ones: on SQLite reads see one snapshot and writes start as writes."""
+    if settings.database:
+        return create_async_engine(settings.alchemy_url, pool_size=4, max_overflow=4, pool_pre_ping=True)
+    settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not settings.sqlite_file.exists():
+        os.close(os.open(settings.sqlite_file, os.O_CREAT | os.O_RDWR, 0o600))
+    engine = create_async_engine(settings.alchemy_url)
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def on_connect(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # the driver's own transactions start too late to be snapshots
+        cursor = connection.cursor()
+        for pragma in SQLITE_PRAGMAS:
+            cursor.execute(pragma)
+        cursor.close()
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def on_begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+async def migrate(engine: AsyncEngine) -> None:
+    """Bring the tables to this version; several processes may do so at once."""
+    async with engine.execution_options(writes=True).begin() as connection:
+        if engine.dialect.name == "postgresql":
+            await connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
+        if not await connection.run_sync(_is_current):
+            await connection.run_sync(_upgrade)
+
+
+def _is_current(connection: Connection) -> bool:
+    """Whether there is nothing to do, found out without loading Alembic: restarts are to be quick."""
+    if not inspect(connection).has_table("alembic_version"):
+        return False
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == HEAD
+
+
+def _upgrade(connection: Connection) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(files("privquant.aggregator") / "migrations"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

@@ -1,0 +1,332 @@
+"""The hot part of the store on PostgreSQL: the same transaction, as statements over arrays.
+
+Several processes run these at once. Rows are inserted in the order of their keys, so two groups with the same
+tokens queue up rather than lock each other out; should the database still see a deadlock, the group is run again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from secrets import SystemRandom
+from typing import Any
+
+import asyncpg
+
+from privquant.aggregator.store.base import (
+    Ask,
+    CampaignRow,
+    Claim,
+    Counts,
+    Hot,
+    Outcome,
+    Pin,
+    Spend,
+    Unavailable,
+    What,
+)
+from privquant.aggregator.store.migrate import PUBLISHER_LOCK
+from privquant.messages import Query
+
+_PIN = """
+INSERT INTO pin (campaign, id, box, lease)
+SELECT g.campaign, g.id, g.box, g.lease
+FROM unnest($1::int[], $2::bytea[], $3::bytea[], $4::int[]) AS g(campaign, id, box, lease)
+WHERE EXISTS (SELECT 1 FROM token t WHERE t.campaign = g.campaign AND t.id = g.id)
+  AND NOT EXISTS (SELECT 1 FROM spent s WHERE s.campaign = g.campaign AND s.id = g.id)
+ORDER BY g.campaign, g.id
+ON CONFLICT DO NOTHING RETURNING campaign, id
+"""
+_KNOWN = """
+SELECT g.campaign, g.id, p.box, s.id IS NOT NULL AS spent, t.id IS NOT NULL AS issued
+FROM (SELECT DISTINCT * FROM unnest($1::int[], $2::bytea[]) AS u(campaign, id)) AS g
+LEFT JOIN pin p ON p.campaign = g.campaign AND p.id = g.id
+LEFT JOIN spent s ON s.campaign = g.campaign AND s.id = g.id
+LEFT JOIN token t ON t.campaign = g.campaign AND t.id = g.id
+"""
+_STATES = "SELECT no, state FROM campaign WHERE no = ANY($1::int[]) FOR SHARE"
+_SPEND = """
+INSERT INTO spent (campaign, id)
+SELECT g.campaign, g.id FROM unnest($1::int[], $2::bytea[]) AS g(campaign, id)
+ORDER BY g.campaign, g.id
+ON CONFLICT DO NOTHING RETURNING campaign, id
+"""
+_UNPIN = """
+DELETE FROM pin p USING unnest($1::int[], $2::bytea[]) AS g(campaign, id)
+WHERE p.campaign = g.campaign AND p.id = g.id
+"""
+_REPORT = """
+INSERT INTO tail (campaign, phase, arm, coin, threshold, bit)
+SELECT * FROM unnest($1::int[], $2::int[], $3::int[], $4::bigint[], $5::bigint[], $6::smallint[])
+"""
+_TAKE = "UPDATE link SET taken = taken + 1 WHERE campaign = $1 AND taken < places RETURNING 1"
+_ADMIT = "INSERT INTO token (campaign, id) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING 1"
+_GIVE_BACK = "UPDATE link SET taken = taken - 1 WHERE campaign = $1"
+
+_CAMPAIGNS = """
+SELECT no, id, state, envelope,
+  (SELECT coalesce(sum(answered), 0)::bigint FROM count c WHERE c.campaign = no)
+  + (SELECT count(*) FROM tail t WHERE t.campaign = no)
+FROM campaign WHERE ($1::text IS NULL OR id = $1) AND (NOT $2::bool OR state <> 'closed') ORDER BY no
+"""
+_COUNTS = """
+SELECT phase, arm, coin, threshold, sum(answered)::bigint, sum(ones)::bigint FROM (
+  SELECT phase, arm, coin, threshold, answered, ones FROM count WHERE campaign = $1
+  UNION ALL SELECT phase, arm, coin, threshold, 1, bit FROM tail WHERE campaign = $1
+) AS both_tables GROUP BY phase, arm, coin, threshold
+"""
+_PUBLISHED = "SELECT threshold, coin, phase, arm, users FROM published WHERE campaign = $1 ORDER BY place"
+_PUBLISH = """
+INSERT INTO published (campaign, place, threshold, coin, phase, arm, users)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+"""
+_IN_FLIGHT = "SELECT count(*) FROM pin WHERE campaign = $1 AND lease >= $2"
+
+# gen_random_uuid() draws from the operating system; random() does not.
+_SEAL = (
+    """
+INSERT INTO log (campaign, phase, arm, coin, threshold, bit)
+SELECT campaign, phase, arm, coin, threshold, bit FROM tail ORDER BY gen_random_uuid()
+""",
+    """
+INSERT INTO count AS c (campaign, phase, arm, coin, threshold, answered, ones)
+SELECT campaign, phase, arm, coin, threshold, count(*), sum(bit) FROM tail
+GROUP BY campaign, phase, arm, coin, threshold
+ON CONFLICT (campaign, phase, arm, coin, threshold)
+DO UPDATE SET answered = c.answered + excluded.answered, ones = c.ones + excluded.ones
+""",
+    # Not DELETE: a truncated table gets a new file, and what the old rows remember of their transactions goes.
+    "TRUNCATE tail",
+)
+
+_AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+_GONE = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+
+Key = tuple[int, bytes]
+
+
+class PostgresHot(Hot):
+    """A small pool for groups, and one connection of its own for the publisher's lock."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._pool: asyncpg.Pool | None = None
+        self._opening = asyncio.Lock()
+        self._random = SystemRandom()
+        self._leader: asyncpg.Connection | None = None
+
+    async def _connections(self) -> asyncpg.Pool:
+        async with self._opening:
+            if self._pool is None:
+                self._pool = await asyncpg.create_pool(
+                    self._dsn, min_size=1, max_size=4, timeout=5, command_timeout=30
+                )
+            return self._pool
+
+    async def commit(self, asks: list[Ask]) -> list[Outcome]:
+        for _ in range(5):
+            try:
+                pool = await self._connections()
+                async with pool.acquire() as db:
+                    return await self._transact(db, asks)
+            except _AGAIN:
+                continue
+            except _GONE as error:
+                raise Unavailable(f"PostgreSQL did not take the transaction: {type(error).__name__}") from error
+        raise Unavailable("PostgreSQL gave the transaction up five times over locks")
+
+    async def _transact(self, db: Any, asks: list[Ask]) -> list[Outcome]:
+        async with db.transaction():
+            return await self._apply(db, asks)  # returns after the commit, which ends the block
+
+    async def _apply(self, db: Any, asks: list[Ask]) -> list[Outcome]:
+        outcomes: list[Outcome | None] = [None] * len(asks)
+        pins = [(i, a) for i, a in enumerate(asks) if isinstance(a, Pin)]
+        spends = [(i, a) for i, a in enumerate(asks) if isinstance(a, Spend)]
+        claims = [(i, a) for i, a in enumerate(asks) if isinstance(a, Claim)]
+        states: dict[int, str] = {}
+        if spends or claims:
+            numbers = sorted({a.campaign for _, a in spends} | {a.campaign for _, a in claims})
+            states = {row[0]: row[1] for row in await db.fetch(_STATES, numbers)}
+        for i, claim in claims:
+            outcomes[i] = await self._claim(db, claim, states.get(claim.campaign))
+        if pins:
+            await self._pin(db, pins, outcomes)
+        if spends:
+            await self._spend(db, spends, states, outcomes)
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    async def _pin(self, db: Any, pins: list[tuple[int, Pin]], outcomes: list[Outcome | None]) -> None:
+        # Of two asks for one token in a group the first offers its box; both are answered with what is stored.
+        offers: dict[Key, Pin] = {}
+        for _, ask in pins:
+            if ask.box is not None:
+                offers.setdefault((ask.campaign, ask.id), ask)
+        given = list(offers.values())
+        made = set()
+        if given:
+            rows = await db.fetch(
+                _PIN,
+                [a.campaign for a in given],
+                [a.id for a in given],
+                [a.box for a in given],
+                [a.lease for a in given],
+            )
+            made = {(row[0], row[1]) for row in rows}
+        rest = [(a.campaign, a.id) for _, a in pins if (a.campaign, a.id) not in made]
+        known = {}
+        if rest:
+            rows = await db.fetch(_KNOWN, [k[0] for k in rest], [k[1] for k in rest])
+            known = {(row[0], row[1]): row for row in rows}
+        for i, ask in pins:
+            key = (ask.campaign, ask.id)
+            if key in made:
+                first = offers[key] is ask
+                outcomes[i] = Outcome(What.PINNED if first else What.HAS, offers[key].box)
+            elif known[key]["spent"]:
+                outcomes[i] = Outcome(What.SPENT)
+            elif known[key]["box"] is not None:
+                outcomes[i] = Outcome(What.HAS, known[key]["box"])
+            else:
+                outcomes[i] = Outcome(What.NONE if known[key]["issued"] else What.UNKNOWN)
+
+    async def _spend(
+        self, db: Any, spends: list[tuple[int, Spend]], states: dict[int, str], outcomes: list[Outcome | None]
+    ) -> None:
+        live: dict[Key, Spend] = {}
+        over = []
+        for i, ask in spends:
+            if states.get(ask.campaign) in ("open", "paused"):
+                live.setdefault((ask.campaign, ask.id), ask)
+            else:
+                over.append((i, ask))
+        new: set[Key] = set()
+        if live:
+            numbers, ids = [k[0] for k in live], [k[1] for k in live]
+            new = {(row[0], row[1]) for row in await db.fetch(_SPEND, numbers, ids)}
+            await db.execute(_UNPIN, numbers, ids)
+        fresh = [live[key] for key in new]
+        if fresh:
+            self._random.shuffle(fresh)
+            await db.execute(
+                _REPORT,
+                [a.campaign for a in fresh],
+                [a.query.phase for a in fresh],
+                [a.query.arm for a in fresh],
+                [a.query.coin for a in fresh],
+                [a.query.threshold for a in fresh],
+                [a.bit for a in fresh],
+            )
+        counted = {id(ask) for ask in fresh}
+        for i, ask in spends:
+            if outcomes[i] is None:
+                outcomes[i] = Outcome(What.COUNTED if id(ask) in counted else What.SPENT)
+        if over:
+            rows = await db.fetch(_KNOWN, [a.campaign for _, a in over], [a.id for _, a in over])
+            spent = {(row[0], row[1]): row["spent"] for row in rows}
+            for i, ask in over:
+                outcomes[i] = Outcome(What.SPENT if spent[(ask.campaign, ask.id)] else What.CLOSED)
+
+    async def _claim(self, db: Any, ask: Claim, state: str | None) -> Outcome:
+        known = (await db.fetch(_KNOWN, [ask.campaign], [ask.id]))[0]
+        if known["issued"]:
+            return Outcome(What.HAS)
+        if state != "open":
+            return Outcome(What.CLOSED)
+        if await db.fetchval(_TAKE, ask.campaign) is None:
+            return Outcome(What.FULL)
+        if await db.fetchval(_ADMIT, ask.campaign, ask.id) is None:
+            await db.execute(_GIVE_BACK, ask.campaign)
+            return Outcome(What.HAS)
+        return Outcome(What.COUNTED)
+
+    async def seal(self, least: int) -> int:
+        try:
+            pool = await self._connections()
+            async with pool.acquire() as db, db.transaction():
+                if await db.fetchval("SELECT count(*) FROM tail") < max(1, least):
+                    return 0
+                await db.execute("LOCK TABLE tail IN ACCESS EXCLUSIVE MODE")
+                waiting: int = await db.fetchval("SELECT count(*) FROM tail")
+                if waiting < max(1, least):
+                    return 0
+                for statement in _SEAL:
+                    await db.execute(statement)
+            return waiting
+        except _GONE as error:
+            raise Unavailable(f"the PostgreSQL store could not be sealed: {type(error).__name__}") from error
+
+    async def sweep(self) -> None:
+        """Pins of spent tokens (two processes may leave one), and the dead rows of erased pins."""
+        try:
+            pool = await self._connections()
+            async with pool.acquire() as db:
+                await db.execute("DELETE FROM pin p USING spent s WHERE p.campaign = s.campaign AND p.id = s.id")
+                await db.execute("VACUUM pin")
+        except _GONE as error:
+            raise Unavailable(f"the PostgreSQL store could not be swept: {type(error).__name__}") from error
+
+    async def campaigns(self, identity: str | None = None, *, live: bool = False) -> list[CampaignRow]:
+        return [CampaignRow(*row) for row in await self._read(_CAMPAIGNS, identity, live)]
+
+    async def counts(self, campaign: int) -> list[Counts]:
+        rows = await self._read(_COUNTS, campaign)
+        return [Counts(Query(c, coin, phase, arm), n, s) for phase, arm, coin, c, n, s in rows]
+
+    async def in_flight(self, campaign: int, minute: int) -> int:
+        return int((await self._read(_IN_FLIGHT, campaign, minute))[0][0])
+
+    async def link_secret(self, campaign: int) -> bytes | None:
+        rows = await self._read("SELECT secret FROM link WHERE campaign = $1", campaign)
+        return bytes(rows[0][0]) if rows else None
+
+    async def publish(self, campaign: int, queries: list[tuple[Query, int]]) -> None:
+        rows = [
+            (campaign, place, q.threshold, q.coin, q.phase, q.arm, users)
+            for place, (q, users) in enumerate(queries)
+        ]
+        try:
+            pool = await self._connections()
+            async with pool.acquire() as db, db.transaction():
+                # Two publishers may overlap for a moment; the later one's queries stay.
+                await db.execute("SELECT 1 FROM campaign WHERE no = $1 FOR NO KEY UPDATE", campaign)
+                await db.execute("DELETE FROM published WHERE campaign = $1", campaign)
+                await db.executemany(_PUBLISH, rows)
+        except _GONE as error:
+            raise Unavailable(
+                f"the PostgreSQL store did not take the next queries: {type(error).__name__}"
+            ) from error
+
+    async def published(self, campaign: int) -> list[tuple[Query, int]]:
+        rows = await self._read(_PUBLISHED, campaign)
+        return [(Query(c, coin, phase, arm), users) for c, coin, phase, arm, users in rows]
+
+    async def _read(self, statement: str, *values: object) -> list[Any]:
+        try:
+            pool = await self._connections()
+            async with pool.acquire() as db:
+                found: list[Any] = await db.fetch(statement, *values)
+            return found
+        except _GONE as error:
+            raise Unavailable(f"PostgreSQL does not answer: {type(error).__name__}") from error
+
+    async def try_lead(self) -> bool:
+        """The lock belongs to a connection, so it is given up by dying."""
+        try:
+            if self._leader is not None and not self._leader.is_closed():
+                await self._leader.execute("SELECT 1")
+                return True
+            db = await asyncpg.connect(self._dsn, timeout=5, command_timeout=10)
+            if await db.fetchval("SELECT pg_try_advisory_lock($1)", PUBLISHER_LOCK):
+                self._leader = db
+                return True
+            await db.close()
+            return False
+        except _GONE as error:
+            self._leader = None
+            raise Unavailable(f"PostgreSQL does not answer: {type(error).__name__}") from error
+
+    async def close(self) -> None:
+        if self._leader is not None:
+            await self._leader.close()
+        if self._pool is not None:
+            self._pool.terminate()

@@ -1,0 +1,155 @@
+"""The tables. What links a person to a bit is in none of them, nor in two of them together.
+
+    campaign   one row a campaign: signed manifest and state
+    token      tokens issued or claimed, by their id at rest (see aggregator.tickets)
+    pin        the query a token was given, encrypted; gone as soon as its report is counted
+    spent      tokens whose report is counted; the primary key is what makes counting exact
+    tail       fresh reports: (query, bit), permuted within each group commit
+    log        sealed reports: the tail is moved here in one permutation of many groups
+    count      answered and ones per query, over the log; tail is added when read
+    published  the queries to hand out next
+    link       the open link of a campaign: hash of its secret, places, places taken
+    operator   operators' tokens, hashed
+    audit      what operators did
+
+No column holds an address, a user agent or the time of a report. `pin.lease` is a minute, and leaves with the pin.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+)
+
+metadata = MetaData()
+
+# SQLite gives its own row number to a column of exactly this type; PostgreSQL a 64-bit sequence.
+_Serial = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _campaign_no(primary: bool = False) -> Column[int]:
+    return Column("campaign", Integer, ForeignKey("campaign.no"), nullable=False, primary_key=primary)
+
+
+campaign = Table(
+    "campaign",
+    metadata,
+    Column("no", Integer, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("envelope", LargeBinary, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("created", Integer, nullable=False),
+)
+
+token = Table(
+    "token",
+    metadata,
+    _campaign_no(primary=True),
+    Column("id", LargeBinary, primary_key=True),
+    sqlite_with_rowid=False,
+)
+
+pin = Table(
+    "pin",
+    metadata,
+    _campaign_no(primary=True),
+    Column("id", LargeBinary, primary_key=True),
+    Column("box", LargeBinary, nullable=False),
+    Column("lease", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+spent = Table(
+    "spent",
+    metadata,
+    _campaign_no(primary=True),
+    Column("id", LargeBinary, primary_key=True),
+    sqlite_with_rowid=False,
+)
+
+
+def _query_columns() -> list[Column[int]]:
+    return [
+        Column("phase", Integer, nullable=False),
+        Column("arm", Integer, nullable=False),
+        Column("coin", BigInteger, nullable=False),
+        Column("threshold", BigInteger, nullable=False),
+    ]
+
+
+tail = Table(
+    "tail",
+    metadata,
+    Column("no", _Serial, primary_key=True, autoincrement=True),
+    _campaign_no(),
+    *_query_columns(),
+    Column("bit", SmallInteger, nullable=False),
+)
+
+log = Table(
+    "log",
+    metadata,
+    Column("no", _Serial, primary_key=True, autoincrement=True),
+    _campaign_no(),
+    *_query_columns(),
+    Column("bit", SmallInteger, nullable=False),
+)
+
+count = Table(
+    "count",
+    metadata,
+    _campaign_no(primary=True),
+    Column("phase", Integer, primary_key=True),
+    Column("arm", Integer, primary_key=True),
+    Column("coin", BigInteger, primary_key=True),
+    Column("threshold", BigInteger, primary_key=True),
+    Column("answered", BigInteger, nullable=False),
+    Column("ones", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+published = Table(
+    "published",
+    metadata,
+    _campaign_no(primary=True),
+    Column("place", Integer, primary_key=True),
+    *_query_columns(),
+    Column("users", Integer, nullable=False),
+)
+
+link = Table(
+    "link",
+    metadata,
+    _campaign_no(primary=True),
+    Column("secret", LargeBinary, nullable=False),
+    Column("places", BigInteger, nullable=False),
+    Column("taken", BigInteger, nullable=False),
+)
+
+operator = Table(
+    "operator",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("token", LargeBinary, nullable=False, unique=True),
+    Column("role", Text, nullable=False),
+    Column("created", Integer, nullable=False),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("no", _Serial, primary_key=True, autoincrement=True),
+    Column("at", Integer, nullable=False),
+    Column("operator", Text, nullable=False),
+    Column("act", Text, nullable=False),
+    Column("campaign", Text),
+    Column("detail", Text, nullable=False),
+)

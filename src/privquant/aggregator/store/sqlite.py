@@ -1,0 +1,259 @@
+"""The hot part of the store on SQLite: one writer, group commit, WAL with synchronous=FULL.
+
+Statements run on the event loop's own thread: each takes microseconds and SQLite gives up the interpreter lock
+around every one of them, so on a second thread each would queue for that lock behind the event loop. Only what
+waits (for the disk: COMMIT, sealing, checkpoints; for the lock: BEGIN) runs on the writer thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from secrets import SystemRandom
+from typing import Any, TypeVar
+
+from privquant.aggregator.store.base import (
+    Ask,
+    CampaignRow,
+    Claim,
+    Counts,
+    Hot,
+    Outcome,
+    Pin,
+    Spend,
+    Unavailable,
+    What,
+)
+from privquant.aggregator.store.migrate import SQLITE_PRAGMAS
+from privquant.messages import Query
+
+T = TypeVar("T")
+
+_PIN = """
+INSERT INTO pin (campaign, id, box, lease)
+SELECT ?1, ?2, ?3, ?4
+WHERE EXISTS (SELECT 1 FROM token WHERE campaign = ?1 AND id = ?2)
+  AND NOT EXISTS (SELECT 1 FROM spent WHERE campaign = ?1 AND id = ?2)
+ON CONFLICT DO NOTHING RETURNING 1
+"""
+_PIN_OF = "SELECT box FROM pin WHERE campaign = ? AND id = ?"
+_IS_SPENT = "SELECT 1 FROM spent WHERE campaign = ? AND id = ?"
+_IS_TOKEN = "SELECT 1 FROM token WHERE campaign = ? AND id = ?"
+_SPEND = "INSERT INTO spent (campaign, id) VALUES (?, ?) ON CONFLICT DO NOTHING RETURNING 1"
+_UNPIN = "DELETE FROM pin WHERE campaign = ? AND id = ?"
+_REPORT = "INSERT INTO tail (campaign, phase, arm, coin, threshold, bit) VALUES (?, ?, ?, ?, ?, ?)"
+_TAKE = "UPDATE link SET taken = taken + 1 WHERE campaign = ? AND taken < places RETURNING 1"
+_ADMIT = "INSERT INTO token (campaign, id) VALUES (?, ?)"
+_STATE = "SELECT state FROM campaign WHERE no = ?"
+
+_CAMPAIGNS = """
+SELECT no, id, state, envelope,
+  (SELECT coalesce(sum(answered), 0) FROM count WHERE campaign = no)
+  + (SELECT count(*) FROM tail WHERE campaign = no)
+FROM campaign WHERE (?1 IS NULL OR id = ?1) AND (NOT ?2 OR state <> 'closed') ORDER BY no
+"""
+_COUNTS = """
+SELECT phase, arm, coin, threshold, sum(answered), sum(ones) FROM (
+  SELECT phase, arm, coin, threshold, answered, ones FROM count WHERE campaign = ?1
+  UNION ALL SELECT phase, arm, coin, threshold, 1, bit FROM tail WHERE campaign = ?1
+) GROUP BY phase, arm, coin, threshold
+"""
+_PUBLISHED = "SELECT threshold, coin, phase, arm, users FROM published WHERE campaign = ? ORDER BY place"
+_PUBLISH = """
+INSERT INTO published (campaign, place, threshold, coin, phase, arm, users) VALUES (?, ?, ?, ?, ?, ?, ?)
+"""
+_IN_FLIGHT = "SELECT count(*) FROM pin WHERE campaign = ? AND lease >= ?"
+
+# SQLite's random() is ChaCha20, keyed by the operating system.
+_SEAL = (
+    """
+INSERT INTO log (campaign, phase, arm, coin, threshold, bit)
+SELECT campaign, phase, arm, coin, threshold, bit FROM tail ORDER BY random()
+""",
+    """
+INSERT INTO count (campaign, phase, arm, coin, threshold, answered, ones)
+SELECT campaign, phase, arm, coin, threshold, count(*), sum(bit) FROM tail
+WHERE true GROUP BY campaign, phase, arm, coin, threshold
+ON CONFLICT DO UPDATE SET answered = answered + excluded.answered, ones = ones + excluded.ones
+""",
+    "DELETE FROM tail",
+)
+
+
+def _connect(file: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
+    for pragma in SQLITE_PRAGMAS:
+        connection.execute(pragma)
+    return connection
+
+
+class SqliteHot(Hot):
+    """One connection that writes; the file is created and migrated already."""
+
+    def __init__(self, file: Path) -> None:
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="privquant-writer")
+        self._lock = asyncio.Lock()
+        self._random = SystemRandom()
+        self._db, self._reader, self._counter = (_connect(file) for _ in range(3))
+
+    async def commit(self, asks: list[Ask]) -> list[Outcome]:
+        async with self._lock:
+            try:
+                await self._begin()
+                outcomes = self._apply(asks)
+                await self._on_writer(lambda: self._db.execute("COMMIT"))
+            except sqlite3.Error as error:
+                await self._on_writer(self._roll_back)
+                raise Unavailable(f"the SQLite store did not take the transaction: {error}") from error
+        return outcomes
+
+    async def _begin(self) -> None:
+        # Another process (an operator's command) may be writing: wait for it off the event loop.
+        await self._on_writer(lambda: self._db.execute("BEGIN IMMEDIATE"))
+
+    def _roll_back(self) -> None:
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
+    def _apply(self, asks: list[Ask]) -> list[Outcome]:
+        run = self._db.execute
+        states: dict[int, str | None] = {}
+        for number in {ask.campaign for ask in asks}:
+            row = run(_STATE, (number,)).fetchone()
+            states[number] = None if row is None else row[0]
+        outcomes, rows = [], []
+        for ask in asks:
+            if isinstance(ask, Spend):
+                outcome = self._spend(ask, states[ask.campaign])
+                if outcome.what is What.COUNTED:
+                    q = ask.query
+                    rows.append((ask.campaign, q.phase, q.arm, q.coin, q.threshold, ask.bit))
+            elif isinstance(ask, Pin):
+                outcome = self._pin(ask)
+            else:
+                outcome = self._claim(ask, states[ask.campaign])
+            outcomes.append(outcome)
+        self._random.shuffle(rows)
+        self._db.executemany(_REPORT, rows)
+        return outcomes
+
+    def _spend(self, ask: Spend, state: str | None) -> Outcome:
+        key = (ask.campaign, ask.id)
+        if state not in ("open", "paused"):
+            spent = self._db.execute(_IS_SPENT, key).fetchone() is not None
+            return Outcome(What.SPENT if spent else What.CLOSED)
+        new = self._db.execute(_SPEND, key).fetchone() is not None
+        if new:
+            self._db.execute(_UNPIN, key)
+        return Outcome(What.COUNTED if new else What.SPENT)
+
+    def _pin(self, ask: Pin) -> Outcome:
+        run, key = self._db.execute, (ask.campaign, ask.id)
+        if ask.box is not None and run(_PIN, (*key, ask.box, ask.lease)).fetchone() is not None:
+            return Outcome(What.PINNED, ask.box)
+        row = run(_PIN_OF, key).fetchone()
+        if row is not None:
+            return Outcome(What.HAS, row[0])
+        if run(_IS_SPENT, key).fetchone() is not None:
+            return Outcome(What.SPENT)
+        return Outcome(What.UNKNOWN if run(_IS_TOKEN, key).fetchone() is None else What.NONE)
+
+    def _claim(self, ask: Claim, state: str | None) -> Outcome:
+        run, key = self._db.execute, (ask.campaign, ask.id)
+        if run(_IS_TOKEN, key).fetchone() is not None:
+            return Outcome(What.HAS)
+        if state != "open":
+            return Outcome(What.CLOSED)
+        if run(_TAKE, (ask.campaign,)).fetchone() is None:
+            return Outcome(What.FULL)
+        run(_ADMIT, key)
+        return Outcome(What.COUNTED)
+
+    async def seal(self, least: int) -> int:
+        async with self._lock:
+            return await self._on_writer(lambda: self._seal(least))
+
+    def _seal(self, least: int) -> int:
+        try:
+            (waiting,) = self._db.execute("SELECT count(*) FROM tail").fetchone()
+            if waiting < max(1, least):
+                return 0
+            self._db.execute("BEGIN IMMEDIATE")
+            for statement in _SEAL:
+                self._db.execute(statement)
+            self._db.execute("COMMIT")
+            self._checkpoint()
+        except sqlite3.Error as error:
+            self._roll_back()
+            raise Unavailable(f"the SQLite store could not be sealed: {error}") from error
+        return int(waiting)
+
+    async def sweep(self) -> None:
+        async with self._lock:
+            await self._on_writer(self._checkpoint)
+
+    def _checkpoint(self) -> None:
+        """Empty the write-ahead log. A reader may hold it up; then the next one does it."""
+        self._db.execute("PRAGMA busy_timeout=50")
+        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        self._db.execute("PRAGMA busy_timeout=10000")
+
+    async def campaigns(self, identity: str | None = None, *, live: bool = False) -> list[CampaignRow]:
+        return [CampaignRow(*row) for row in self._read(_CAMPAIGNS, (identity, live))]
+
+    async def counts(self, campaign: int) -> list[Counts]:
+        rows = self._read(_COUNTS, (campaign,))
+        return [Counts(Query(c, coin, phase, arm), n, s) for phase, arm, coin, c, n, s in rows]
+
+    async def in_flight(self, campaign: int, minute: int) -> int:
+        def count() -> int:
+            return int(self._counter.execute(_IN_FLIGHT, (campaign, minute)).fetchone()[0])
+
+        return await asyncio.to_thread(count)
+
+    async def link_secret(self, campaign: int) -> bytes | None:
+        rows = self._read("SELECT secret FROM link WHERE campaign = ?", (campaign,))
+        return bytes(rows[0][0]) if rows else None
+
+    async def publish(self, campaign: int, queries: list[tuple[Query, int]]) -> None:
+        rows = [
+            (campaign, place, q.threshold, q.coin, q.phase, q.arm, users)
+            for place, (q, users) in enumerate(queries)
+        ]
+        async with self._lock:
+            try:
+                await self._begin()
+                self._db.execute("DELETE FROM published WHERE campaign = ?", (campaign,))
+                self._db.executemany(_PUBLISH, rows)
+                await self._on_writer(lambda: self._db.execute("COMMIT"))
+            except sqlite3.Error as error:
+                await self._on_writer(self._roll_back)
+                raise Unavailable(f"the SQLite store did not take the next queries: {error}") from error
+
+    async def published(self, campaign: int) -> list[tuple[Query, int]]:
+        rows = self._read(_PUBLISHED, (campaign,))
+        return [(Query(c, coin, phase, arm), users) for c, coin, phase, arm, users in rows]
+
+    def _read(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        try:
+            return self._reader.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise Unavailable(f"the SQLite store could not be read: {error}") from error
+
+    async def try_lead(self) -> bool:
+        return True
+
+    async def close(self) -> None:
+        async with self._lock:
+            await self._on_writer(self._checkpoint)
+            for connection in (self._db, self._reader, self._counter):
+                connection.close()
+        self._writer.shutdown()
+
+    async def _on_writer(self, work: Callable[[], T]) -> T:
+        future = asyncio.get_running_loop().run_in_executor(self._writer, work)
+        # A request that is cancelled must not leave the connection inside a half-run statement.
+        return await asyncio.shield(future)

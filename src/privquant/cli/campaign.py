@@ -1,0 +1,239 @@
+"""`privquant campaign`: what an operator does, over the API of a running server."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from privquant.domain import Domain, Grid, Integers, LogGrid
+from privquant.errors import InvalidInput, PrivquantError
+from privquant.wire import domain_to_wire, parse_problem
+
+_CALL = 100_000  # invites a request
+
+Server = Annotated[
+    str, typer.Option(envvar="PRIVQUANT_SERVER", help="Address of the server, e.g. https://ask.example.org.")
+]
+Identity = Annotated[str, typer.Argument(help="The campaign's id, or enough of its start to be the only one.")]
+HERE = "http://127.0.0.1:8470"
+
+
+class Refusal(PrivquantError):
+    """The server said no."""
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(no_args_is_help=True, help="Campaigns: over the API of a running server (PRIVQUANT_TOKEN).")
+    group.command("create")(create)
+    group.command("list")(show_all)
+    group.command("show")(show)
+    group.command("invites")(invites)
+    group.command("link")(link)
+    for name, text in (
+        ("pause", "Hand out no questions; answers to questions handed out still count."),
+        ("resume", "Hand out questions again."),
+        ("close", "Count nothing any more."),
+    ):
+        group.command(name, help=text)(_turn(name))
+    group.command("export")(export)
+    group.command("verify")(verify)
+    group.command("delete")(delete)
+    app.add_typer(group, name="campaign")
+
+
+def create(
+    measurement: Annotated[str, typer.Option(help="Name devices keep their ledger by, e.g. commute-minutes.")],
+    question: Annotated[str, typer.Option(help="What is asked, in words people see.")],
+    users: Annotated[int, typer.Option(help="How many are to answer.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy of each answer; smaller is more private.")] = 1.0,
+    low: Annotated[float | None, typer.Option(help="Lowest value that can occur.")] = None,
+    high: Annotated[float | None, typer.Option(help="Highest value that can occur.")] = None,
+    bins: Annotated[int | None, typer.Option(help="For continuous values: this many bins.")] = None,
+    log: Annotated[bool, typer.Option("--log", help="With --bins: bins of equal ratio.")] = False,
+    quantile: Annotated[list[float] | None, typer.Option(help="Repeat for several. [default: 0.5]")] = None,
+    protocol: Annotated[str, typer.Option(help="A protocol whose state is a table of counts.")] = "isotonic",
+    option: Annotated[list[str] | None, typer.Option(help="name=value for the protocol; repeat.")] = None,
+    interval: Annotated[float | None, typer.Option(help="Certify an interval at this confidence.")] = None,
+    waves: Annotated[int, typer.Option(help="Admit tokens in this many waves.")] = 1,
+    wave_seconds: Annotated[int, typer.Option(help="Seconds between two waves.")] = 0,
+    days: Annotated[float, typer.Option(help="Deadline, from now.")] = 30.0,
+    server: Server = HERE,
+) -> None:
+    """Publish a campaign and print its id. It can never be changed afterwards."""
+    form: dict[str, Any] = {
+        "measurement": measurement,
+        "question": question,
+        "domain": _domain(low, high, bins, log),
+        "epsilon": epsilon,
+        "planned_users": users,
+        "quantiles": sorted(quantile or [0.5]),
+        "protocol": protocol,
+        "options": dict(_option(text) for text in option or []),
+        "interval": interval,
+        "waves": {"count": waves, "seconds": wave_seconds},
+        "deadline": int(time.time() + days * 86_400),
+    }
+    typer.echo(_call(server, "POST", "/v1/campaigns", form)["id"])
+
+
+def show_all(server: Server = HERE) -> None:
+    """List campaigns."""
+    for line in _call(server, "GET", "/v1/campaigns"):
+        heard = f"{line['heard']} of {line['planned_users']}"
+        typer.echo(f"{line['id'][:16]}  {line['state']:<7} {heard:<20} {line['measurement']}")
+
+
+def show(
+    campaign: Identity,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    server: Server = HERE,
+) -> None:
+    """Show a campaign's progress and its estimates."""
+    found = _call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}")
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    typer.echo(f"{found['manifest']['measurement']}: {found['manifest']['question']}")
+    typer.echo(f"{found['state']}, {found['heard']} of {found['planned_users']} answered")
+    for estimate in found["estimates"]:
+        shown = "no answer yet" if estimate["value"] is None and not estimate["bin"] else estimate["value"]
+        where = f" in {estimate['bin']}" if estimate["bin"] else ""
+        typer.echo(f"quantile {estimate['quantile']:g}: {shown}{where}")
+        for note in estimate["notes"]:
+            typer.echo(f"  {note}")
+    typer.echo(found["privacy"])
+
+
+def invites(
+    campaign: Identity,
+    number: Annotated[int, typer.Argument(help="How many one-time invites.")],
+    file: Annotated[Path, typer.Argument(help="CSV file to write; it must not exist.")],
+    server: Server = HERE,
+) -> None:
+    """Write one-time invites to a CSV file, readable by you alone. They are stored nowhere else."""
+    if number < 1:
+        raise InvalidInput(f"at least 1 invite is needed, got {number}")
+    identity = _whole(server, campaign)
+    try:
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be made: {error.strerror}") from error
+    with os.fdopen(handle, "w") as out:
+        out.write("invite\n")
+        for start in range(0, number, _CALL):
+            form = {"count": min(_CALL, number - start)}
+            lines = _send(server, "POST", f"/v1/campaigns/{identity}/invites", form).decode()
+            out.write(lines.partition("\n")[2])
+
+
+def link(
+    campaign: Identity,
+    places: Annotated[int, typer.Argument(help="How many may answer through it.")],
+    server: Server = HERE,
+) -> None:
+    """Print one open link for many people. A new one replaces the old."""
+    identity = _whole(server, campaign)
+    typer.echo(_call(server, "POST", f"/v1/campaigns/{identity}/link", {"places": places})["invite"])
+
+
+def _turn(name: str) -> Any:
+    def turn(campaign: Identity, server: Server = HERE) -> None:
+        answer = _call(server, "POST", f"/v1/campaigns/{_whole(server, campaign)}/{name}")
+        typer.echo(answer["state"])
+
+    return turn
+
+
+def export(campaign: Identity, server: Server = HERE) -> None:
+    """Print manifest, counts and estimates as JSON; no token is in it."""
+    typer.echo(json.dumps(_call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}/export"), indent=1))
+
+
+def verify(campaign: Identity, server: Server = HERE) -> None:
+    """Rebuild the estimate from the log of reports and compare; exit code 1 if anything differs."""
+    found = _call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}/verify")
+    typer.echo(json.dumps(found, indent=1))
+    if not found["ok"]:
+        raise typer.Exit(1)
+
+
+def delete(
+    campaign: Identity,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    server: Server = HERE,
+) -> None:
+    """Erase a closed campaign: tokens, reports, counts."""
+    identity = _whole(server, campaign)
+    if not yes:
+        typer.confirm(f"Erase {identity} and all its reports?", abort=True)
+    _send(server, "DELETE", f"/v1/campaigns/{identity}")
+
+
+def _domain(low: float | None, high: float | None, bins: int | None, log: bool) -> dict[str, Any]:
+    if low is None or high is None:
+        raise InvalidInput("give --low and --high: bounds are part of the question, never taken from data")
+    domain: Domain
+    if bins is None:
+        if low != int(low) or high != int(high):
+            raise InvalidInput("without --bins, --low and --high are whole numbers")
+        domain = Integers(int(low), int(high))
+    elif log:
+        domain = LogGrid(low, high, bins)
+    else:
+        if not (bins >= 1 and low < high):
+            raise InvalidInput(f"--bins needs low < high and at least 1 bin, got {low}, {high}, {bins}")
+        domain = Grid([low + (high - low) * k / bins for k in range(bins + 1)])
+    form = domain_to_wire(domain)
+    if form["kind"] == "grid":
+        form["edges"] = [float(edge) for edge in form["edges"]]
+    return form
+
+
+def _option(text: str) -> tuple[str, str | int | bool]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidInput(f"an option is given as name=value, got {text!r}")
+    if value in ("true", "false"):
+        return name, value == "true"
+    return name, int(value) if value.lstrip("-").isdigit() else value
+
+
+def _whole(server: str, start: str) -> str:
+    """The id that begins with `start`."""
+    if len(start) == 64:
+        return start
+    found = [line["id"] for line in _call(server, "GET", "/v1/campaigns") if line["id"].startswith(start)]
+    if len(found) != 1:
+        raise InvalidInput(f"{len(found)} campaigns have an id that starts with {start!r}; give more of it")
+    return str(found[0])
+
+
+def _call(server: str, method: str, path: str, form: Any = None) -> Any:
+    return json.loads(_send(server, method, path, form))
+
+
+def _send(server: str, method: str, path: str, form: Any = None) -> bytes:
+    token = os.environ.get("PRIVQUANT_TOKEN")
+    if not token:
+        raise InvalidInput("set PRIVQUANT_TOKEN to an operator's token (privquant operator add NAME)")
+    if not server.startswith(("http://", "https://")):
+        raise InvalidInput(f"the server's address starts with https:// or http://, got {server!r}")
+    body = None if form is None else json.dumps(form).encode()
+    request = urllib.request.Request(server.rstrip("/") + path, data=body, method=method)
+    request.add_header("authorization", f"Bearer {token}")
+    request.add_header("content-type", "application/json")
+    try:
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            return bytes(answer.read())
+    except urllib.error.HTTPError as error:
+        problem = parse_problem(error.code, error.read())
+        raise Refusal(f"{server} says: {problem.detail}") from error
+    except (urllib.error.URLError, OSError) as error:
+        raise Refusal(f"{server} does not answer: {error}") from error

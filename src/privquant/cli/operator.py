@@ -1,0 +1,146 @@
+"""`privquant operator`: what is done on the server's own machine: operators, keys, backup."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
+    from privquant.aggregator.settings import Settings
+
+T = TypeVar("T")
+
+Data = Annotated[Path | None, typer.Option(help="The server's data folder. [default: privquant-data]")]
+Database = Annotated[str | None, typer.Option(help="postgresql://... if the store is there.", show_default=False)]
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(no_args_is_help=True, help="Operators, signing keys, backup: on the server's own machine.")
+    group.command("add")(add)
+    group.command("list")(show)
+    group.command("remove")(remove)
+    group.command("audit")(audit)
+    group.command("key")(key)
+    group.command("rotate-key")(rotate_key)
+    group.command("backup")(backup)
+    group.command("restore")(restore)
+    app.add_typer(group, name="operator")
+
+
+def add(
+    name: Annotated[str, typer.Argument(help="Name, as the audit will show it.")],
+    role: Annotated[str, typer.Option(help="admin, or viewer (may look, not change).")] = "admin",
+    data: Data = None,
+    database: Database = None,
+) -> None:
+    """Make an operator and print the token, which is shown this once and stored as a hash."""
+    from privquant.aggregator.operators import add_operator
+
+    typer.echo(_on_store(data, database, lambda engine: add_operator(engine, name, role)))
+
+
+def show(data: Data = None, database: Database = None) -> None:
+    """List operators."""
+    from privquant.aggregator.operators import list_operators
+
+    for line in _on_store(data, database, list_operators):
+        typer.echo(f"{line['name']:<30} {line['role']:<8} since {_day(line['created'])}")
+
+
+def remove(
+    name: Annotated[str, typer.Argument(help="Whose token stops working now.")],
+    data: Data = None,
+    database: Database = None,
+) -> None:
+    """Remove an operator."""
+    from privquant.aggregator.operators import remove_operator
+
+    _on_store(data, database, lambda engine: remove_operator(engine, name))
+
+
+def audit(
+    last: Annotated[int, typer.Option(help="How many acts.")] = 50, data: Data = None, database: Database = None
+) -> None:
+    """Show what operators did, newest first."""
+    from privquant.aggregator.operators import read_audit
+
+    for line in _on_store(data, database, lambda engine: read_audit(engine, last)):
+        campaign = (line["campaign"] or "")[:12]
+        typer.echo(
+            f"{_second(line['at'])}  {line['operator']:<16} {line['act']:<16} {campaign:<12}  {line['detail']}"
+        )
+
+
+def key(data: Data = None) -> None:
+    """Show the fingerprints of the signing keys; devices may pin the current one."""
+    from privquant.aggregator.keys import KeyRing
+    from privquant.wire import fingerprint, public_key_of
+
+    ring = KeyRing(_settings(data, None).keys)
+    current = fingerprint(public_key_of(ring.current))
+    for name in ring.fingerprints():
+        typer.echo(f"{name}{'  current' if name == current else ''}")
+
+
+def rotate_key(data: Data = None) -> None:
+    """Sign new campaigns with a new key. Running campaigns keep theirs; a running server takes it up at once."""
+    from privquant.aggregator.keys import KeyRing
+
+    typer.echo(KeyRing(_settings(data, None).keys).rotate())
+
+
+def backup(
+    target: Annotated[Path, typer.Argument(help="New folder for the copy.")],
+    data: Data = None,
+    database: Database = None,
+) -> None:
+    """Copy store and keys, also while the server runs. Keep the copy as safe as the keys in it."""
+    from privquant.aggregator.backup import backup as copy
+
+    copy(_settings(data, database), target)
+
+
+def restore(
+    source: Annotated[Path, typer.Argument(help="Folder made by `backup`.")],
+    data: Data = None,
+    database: Database = None,
+) -> None:
+    """Make a backup the store of an empty data folder."""
+    from privquant.aggregator.backup import restore as put_back
+
+    put_back(_settings(data, database), source)
+
+
+def _settings(data: Path | None, database: str | None) -> Settings:
+    from privquant.aggregator.settings import settings_from
+
+    return settings_from({"data": data, "database": database})
+
+
+def _on_store(data: Path | None, database: str | None, work: Callable[[AsyncEngine], Awaitable[T]]) -> T:
+    from privquant.aggregator.store.migrate import migrate, open_engine
+
+    async def run() -> T:
+        engine = open_engine(_settings(data, database))
+        try:
+            await migrate(engine)
+            return await work(engine)
+        finally:
+            await engine.dispose()
+
+    return asyncio.run(run())
+
+
+def _day(at: int) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(at))
+
+
+def _second(at: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at))

@@ -1,0 +1,62 @@
+"""`privquant serve`: start the aggregator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privquant.errors import MissingDependency
+
+
+def register(app: typer.Typer) -> None:
+    app.command("serve")(serve)
+
+
+def serve(
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of the store and the signing keys. [default: privquant-data]")
+    ] = None,
+    database: Annotated[
+        str | None, typer.Option(help="postgresql://... instead of the embedded SQLite file.", show_default=False)
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on. [default: 8470]")] = None,
+    public_url: Annotated[
+        str | None, typer.Option(help="Where devices reach this server, e.g. https://ask.example.org.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="API processes on the port (PostgreSQL). [default: 1]")
+    ] = None,
+    lease_minutes: Annotated[
+        int | None, typer.Option(help="How long a device that was asked counts as in flight. [default: 10]")
+    ] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error. [default: info]")] = None,
+) -> None:
+    """Start the aggregator: campaigns, and the API devices answer to.
+
+    Creates its store and its signing key on the first start. Every setting can be given in the environment as
+    PRIVQUANT_... (PRIVQUANT_DATABASE, PRIVQUANT_PORT, ...). Stop with Ctrl-C or SIGTERM: requests in hand are
+    finished first.
+    """
+    try:
+        from privquant.aggregator.server import run
+    except ImportError as error:
+        raise MissingDependency("the aggregator", error.name or "fastapi", "service") from error
+    from privquant.aggregator.settings import settings_from
+
+    settings = settings_from(
+        {
+            "data": data,
+            "database": database,
+            "host": host,
+            "port": port,
+            "public_url": public_url,
+            "workers": workers,
+            "lease_minutes": lease_minutes,
+            "log_level": log_level,
+        }
+    )
+    typer.echo(f"privquant serves {settings.url}", err=True)
+    raise typer.Exit(run(settings))
