@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -85,10 +85,12 @@ def padded_quantile(
 
     Half of the users asked are virtual and the error in rank doubles; asking for q directly has neither.
     """
-    check_quantile(q)
-    sample = padded(_sample(values, domain), q)
+    users = _sample(values, domain)
+    sample = padded(users, q)
     made = make_protocol(protocol, domain, users=sample.n, epsilon=epsilon, quantile=0.5, **options)
-    return run(made, Users(sample, rng))
+    median = run(made, Users(sample, rng))
+    note = f"the median with {sample.n - users.n} virtual users"
+    return replace(median, quantile=q, users=users.n, notes=(*median.notes, note))
 
 
 def padded(sample: Sample, q: float) -> Sample:
@@ -174,7 +176,7 @@ def is_good(probabilities: Sequence[float], coin: int, tau: float, alpha: float)
     """Whether [p_m, p_{m+1}] meets (tau - alpha, tau + alpha); there is 0 before the first coin and 1 after."""
     here = probabilities[coin] if coin >= 0 else 0.0
     following = probabilities[coin + 1] if coin + 1 < len(probabilities) else 1.0
-    return here < tau + alpha and following > tau - alpha
+    return bool(here < tau + alpha and following > tau - alpha)
 
 
 # -- the whole CDF -------------------------------------------------------------------------------------------
