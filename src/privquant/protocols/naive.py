@@ -92,16 +92,17 @@ class NaiveSearch(ThresholdProtocol):
             self._round += 1
 
     def _full(self) -> bool:
+        """Whether all users of the open round were heard or given up."""
         k = self._round
-        return self._answered[k] + self._gone[k] >= self.sizes[k]
+        done = self._answered[k] + self._gone[k]
+        # Who answered was asked, if not by this object then by the one it was rebuilt from.
+        self._asked[k] = max(self._asked[k], done)
+        return done >= self.sizes[k]
 
     def _settle(self) -> None:
-        """Close the open round if all its users were heard or given up."""
-        if self._round < self.rounds:
-            k = self._round
-            self._asked[k] = max(self._asked[k], self._answered[k] + self._gone[k])
-            if self._full():
-                self._open()
+        """Close the open round if it is full."""
+        if self._round < self.rounds and self._full():
+            self._open()
 
     # -- the contract --------------------------------------------------------------------------------------
 
