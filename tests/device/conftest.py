@@ -1,13 +1,10 @@
 from pathlib import Path
 
 import pytest
-from loopback import Server, campaign
+from loopback import HASTY, Server, campaign
 
-from privquant.device import Device, Patience, Policy, Rule
+from privquant.device import Device, Policy, Rule
 from privquant.domain import Integers
-
-# Short pauses: what is tested is what happens, not how long a person would wait for it.
-HASTY = Patience(total=2.0, request=0.5, first_pause=0.01, longest_pause=0.05)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from privquant.device import Patience
 from privquant.domain import Domain, Integers
 from privquant.privacy.coin import flip_threshold
 from privquant.wire import (
@@ -36,6 +37,11 @@ from privquant.wire import (
 )
 
 TICKET = "s" * 86
+
+# Short pauses: what is tested is what happens, not how long a person would wait for it.
+HASTY = Patience(total=5.0, request=2.0, first_pause=0.01, longest_pause=0.05)
+# One attempt: the first pause would outlast all patience, so it is not begun.
+ONCE = Patience(total=5.0, request=2.0, first_pause=30.0)
 
 
 @dataclass(frozen=True)
@@ -138,6 +144,7 @@ class Server:
     requests: list[Request] = field(default_factory=list)
     bits: dict[str, list[int]] = field(default_factory=dict)  # by token, every arrival
     claims: set[str] = field(default_factory=set)
+    accepted: int = 0
 
     def __enter__(self) -> Server:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
@@ -191,6 +198,7 @@ class Server:
                 return
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._open.add(sock)
+            self.accepted += 1
             threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
 
     def _serve(self, sock: socket.socket) -> None:
@@ -210,14 +218,18 @@ class Server:
 
 
 def read_request(file) -> Request | None:
+    """The next request; None if the client left before it was whole."""
     first = file.readline()
-    if not first:
-        return None
     raw, headers = first, {}
-    while (line := file.readline()) not in (b"\r\n", b""):
+    while (line := file.readline()) != b"\r\n":
+        if not line:
+            return None
         raw += line
         name, _, value = line.decode("latin-1").partition(":")
         headers[name.lower()] = value.strip()
-    body = file.read(int(headers.get("content-length", 0)))
+    length = int(headers.get("content-length", 0))
+    body = file.read(length)
+    if len(body) < length:
+        return None
     method, path, _ = first.decode("latin-1").split(" ")
     return Request(method, path, headers, body, raw + b"\r\n" + body)

@@ -21,8 +21,12 @@ _ORDER = (
 
 
 def _verbs() -> list[ModuleType]:
-    """The modules beside this one that register a verb."""
+    """The modules beside this one that register a verb: all, or the one that is asked for.
+
+    A verb that is asked for loads alone, so that `privquant answer` runs where numpy cannot be imported.
+    """
     names = [found.name for found in iter_modules(__path__) if not found.name.startswith("_")]
+    names = [name for name in names if name in sys.argv[1:2]] or names
     names.sort(key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
     modules = [import_module(f"{__name__}.{name}") for name in names]
     return [module for module in modules if hasattr(module, "register")]

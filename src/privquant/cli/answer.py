@@ -40,7 +40,7 @@ def answer(
     ] = Path("policy.toml"),
     ledger: Annotated[
         Path | None,
-        typer.Option(envvar="PRIVQUANT_LEDGER", help="Where answers are kept. [default: what the policy says]"),
+        typer.Option(envvar="PRIVQUANT_LEDGER", help="Where answers are kept, if not where the policy says."),
     ] = None,
     patience: Annotated[float, typer.Option(help="Seconds to go on trying before giving up for now.")] = 60.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

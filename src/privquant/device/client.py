@@ -158,7 +158,7 @@ class Device:
             # Again, now under the lock: another process may have answered while this one was asking.
             _check_budget(rule, manifest, so_far)
             coin = Coin(manifest.flip_threshold)
-            bit = coin.throw(int(index <= ticket.threshold))
+            bit = respond(coin, index, ticket.threshold)
             return Answer(
                 manifest.measurement, campaign, coin.threshold, ticket.threshold, bit, token, ticket.ticket
             )
@@ -226,6 +226,11 @@ class Device:
             spending.shown(spent),
             spending.shown(rule.lifetime_units),
         )
+
+
+def respond(coin: Coin, index: int, threshold: int) -> int:
+    """The one place where the value takes part: is it at most the threshold, through the coin."""
+    return coin.throw(int(index <= threshold))
 
 
 def _invite(invite: str | Invite) -> Invite:

@@ -1,0 +1,484 @@
+"""A server that means harm, over real sockets. The device refuses, and its ledger stays right.
+
+Every test ends in `harmless`: at most one bit of the device is known to the server, the ledger can be read, holds
+exactly that bit if there is one, and has spent no more than the policy allows.
+"""
+
+import json
+import threading
+import time
+from dataclasses import dataclass, replace
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from loopback import HASTY, ONCE, TICKET, Campaign, Server, campaign, drip, reply, reset
+
+from privquant.device import (
+    Ledger,
+    ManifestRefused,
+    Patience,
+    PolicyRefused,
+    QuestionRefused,
+    Refused,
+    TransportRefused,
+    TryLater,
+    spending,
+)
+from privquant.domain import Integers
+from privquant.privacy.coin import flip_threshold
+from privquant.wire import canonical, public_key_of, sign_manifest
+
+
+def harmless(server: Server, ledger, limit: int = spending.UNITS) -> None:
+    answers = Ledger(ledger).answers("steps")
+    known = {(token, bit) for token, bits in server.bits.items() for bit in bits}
+    assert len(known) <= 1
+    assert known <= {(answer.token, answer.bit) for answer in answers}
+    assert sum(spending.cost(answer.coin) for answer in answers) <= limit
+
+
+@pytest.fixture
+def refused(server, make_device, ledger):
+    """Let the device answer; it must refuse for this reason, and be none the worse for it."""
+
+    def check(kind, reason, invite=None, drawn=False, patience=HASTY, **rule) -> Refused:
+        with pytest.raises(kind) as refusal:
+            make_device(patience=patience, **rule).answer(invite or server.invite(), 30)
+        assert refusal.value.reason == reason
+        assert refusal.value.text.isprintable()
+        assert bool(Ledger(ledger).answers("steps")) is drawn
+        harmless(server, ledger)
+        return refusal.value
+
+    return check
+
+
+def test_the_honest_server_of_these_tests_is_answered(server, make_device, ledger):
+    """The refusals below are not for a reason they all share."""
+    assert make_device().answer(server.invite(), 30).status == "counted"
+    harmless(server, ledger)
+
+
+# -- asking too much ----------------------------------------------------------------------------------------
+
+
+def test_asking_twice_gives_one_bit(server, make_device, ledger):
+    """The same campaign under twenty invites with other thresholds: nothing more is sent."""
+    make_device().answer(server.invite(), 30)
+    sent = len(server.requests)
+    for threshold in range(20):
+        server.threshold = threshold
+        assert make_device().answer(server.invite(), 30).status == "answered before"
+    assert len(server.requests) == sent
+    harmless(server, ledger)
+
+
+def test_the_same_measurement_under_a_new_campaign_id_is_refused(server, make_device, ledger):
+    make_device().answer(server.invite(), 30)
+    for nonce in range(5):
+        server.publish(nonce=f"{nonce:032x}")
+        with pytest.raises(PolicyRefused) as refusal:
+            make_device().answer(server.invite(), 30)
+        assert refusal.value.reason == "one-answer"
+    assert [request.what for request in server.requests].count("query") == 1
+    harmless(server, ledger)
+
+
+def test_another_issuer_does_not_get_a_second_answer(server, make_device, ledger):
+    make_device().answer(server.invite(), 30)
+    with Server(campaign()) as other:
+        with pytest.raises(PolicyRefused):
+            make_device().answer(other.invite(), 30)
+        assert not other.bits
+
+
+def test_an_unfinished_answer_counts_as_given(server, make_device, ledger):
+    """A server that never acknowledges does not get a second draw through another campaign."""
+    server.on["reports"] = lambda request: (server.keep(request), reset())[1]
+    with pytest.raises(TryLater):
+        make_device(patience=ONCE).answer(server.invite(), 30)
+    server.publish(nonce="0" * 32)
+    with pytest.raises(PolicyRefused):
+        make_device().answer(server.invite(), 30)
+    harmless(server, ledger)
+
+
+@pytest.mark.parametrize("epsilon", [1.0000000001, 1.1, 5.0, 44.0])
+def test_less_noise_than_the_policy_allows_is_refused(server, refused, epsilon):
+    server.publish(epsilon=epsilon, flip_threshold=flip_threshold(epsilon))
+    refused(PolicyRefused, "epsilon-per-answer")
+
+
+@pytest.mark.parametrize("change", [{"measurement": "weight"}, {"measurement": "steps2"}])
+def test_a_measurement_the_policy_does_not_name_is_refused(server, refused, change):
+    server.publish(**change)
+    refused(PolicyRefused, "unknown-measurement")
+
+
+@pytest.mark.parametrize("domain", [Integers(0, 101), Integers(-1, 100), Integers(0, 1), Integers(0, 2**62)])
+def test_another_domain_is_refused(server, refused, domain):
+    server.publish(domain=domain)
+    refused(PolicyRefused, "domain")
+
+
+# -- forged manifests ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class Forged:
+    """Changes to the JSON of an honest manifest, signed by the issuer all the same, invite and all."""
+
+    server: Server
+
+    def serve(self, form: dict) -> str:
+        """Publish this form under its true hash; returns an invite to it."""
+        import hashlib
+
+        body = canonical(form)
+        key = self.server.campaign.key
+        envelope = {"manifest": form, "signature": key.sign(b"privquant/manifest/1\x00" + body).hex()}
+        self.server.on["manifest"] = lambda request: reply(200, canonical(envelope))
+        honest = self.server.campaign.invite(self.server.base)
+        return replace(honest, campaign_id=hashlib.sha256(body).hexdigest()).to_url()
+
+
+@pytest.fixture
+def forged(server):
+    return Forged(server)
+
+
+def test_the_forger_of_these_tests_can_forge(server, forged, make_device):
+    form = server.campaign.manifest.to_dict() | {"nonce": "0" * 32}
+    server.publish(nonce="0" * 32)
+    assert make_device().answer(forged.serve(form), 30).status == "counted"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"extra": 1},
+        {"version": 2},
+        {"version": 0},
+        {"version": True},
+        {"version": "1"},
+        {"flip_threshold": str(flip_threshold(1.0) - 1)},
+        {"flip_threshold": "1"},
+        {"flip_threshold": "0"},
+        {"flip_threshold": "-1"},
+        {"flip_threshold": str(2**64)},
+        {"flip_threshold": 1},
+        {"epsilon": 1},
+        {"epsilon": "1"},
+        {"epsilon": "nan"},
+        {"epsilon": "-1.0"},
+        {"domain": {"kind": "integers", "low": "0", "high": str(2**64)}},
+        {"domain": {"kind": "integers", "low": 0, "high": 100}},
+        {"domain": {"kind": "integers", "low": "0", "high": "100", "step": "2"}},
+        {"domain": {"kind": "anything"}},
+        {"measurement": "Steps"},
+        {"measurement": "steps "},
+        {"measurement": "ſteps"},
+        {"measurement": ["steps"]},
+        {"measurement": ""},
+        {"question": "\x1b[2J"},
+        {"trust": "local"},
+        {"waves": None},
+        {"issuer": "x"},
+    ],
+    ids=str,
+)
+def test_a_malformed_manifest_is_refused_however_well_signed(server, forged, refused, change):
+    invite = forged.serve(server.campaign.manifest.to_dict() | change)
+    refused(ManifestRefused, "manifest-malformed", invite)
+    assert [request.what for request in server.requests] == ["manifest"]
+
+
+def test_a_missing_field_is_refused(server, forged, refused):
+    for name in server.campaign.manifest.to_dict():
+        form = server.campaign.manifest.to_dict()
+        del form[name]
+        refused(ManifestRefused, "manifest-malformed", forged.serve(form))
+
+
+def test_the_shuffle_model_is_refused_for_now(server, forged, refused):
+    form = server.campaign.manifest.to_dict() | {"trust": {"model": "shuffle"}}
+    refusal = refused(ManifestRefused, "trust-model", forged.serve(form))
+    assert "local trust model only" in refusal.text
+
+
+def test_a_manifest_changed_after_the_invite_was_given_is_refused(server, refused):
+    invite = server.invite()
+    server.publish(planned_users=5)
+    refused(ManifestRefused, "manifest-forged", invite)
+
+
+def test_a_manifest_of_another_key_is_refused(server, refused):
+    """The attacker signs correctly with a key of their own; the invite names the issuer's."""
+    key = Ed25519PrivateKey.generate()
+    manifest = replace(server.campaign.manifest, issuer=public_key_of(key))
+    server.on["manifest"] = lambda request: reply(200, sign_manifest(manifest, key))
+    theirs = Campaign(manifest, key).invite(server.base)
+    ours = server.campaign.invite(server.base)
+    refused(ManifestRefused, "manifest-forged", replace(theirs, key_fingerprint=ours.key_fingerprint).to_url())
+
+
+@pytest.mark.parametrize("how", ["zero", "flip", "short", "upper", "other", "missing", "number"])
+def test_a_wrong_signature_is_refused(server, refused, how):
+    envelope = json.loads(server.campaign.envelope)
+    signature = envelope["signature"]
+    envelope["signature"] = {
+        "zero": "0" * 128,
+        "flip": f"{int(signature, 16) ^ 1:0128x}",
+        "short": signature[:-2],
+        "upper": signature.upper() if signature.upper() != signature else "A" * 128,
+        "other": server.campaign.key.sign(server.campaign.manifest.to_bytes()).hex(),
+        "missing": None,
+        "number": 7,
+    }[how]
+    server.on["manifest"] = lambda request: reply(200, canonical(envelope))
+    refused(ManifestRefused, "manifest-forged")
+
+
+# -- questions that are none --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threshold", [-1, 100, 101, 2**31, 2**62, 10**19])
+def test_a_threshold_outside_the_domain_is_refused(server, refused, threshold):
+    server.threshold = threshold
+    refused(QuestionRefused, "threshold")
+
+
+@pytest.mark.parametrize("threshold", [0, 99])
+def test_the_outermost_thresholds_are_answered(server, make_device, threshold):
+    server.threshold = threshold
+    assert make_device().answer(server.invite(), 30).asked == threshold
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"threshold": 50, "ticket": TICKET},
+        {"threshold": "50.0", "ticket": TICKET},
+        {"threshold": "5e1", "ticket": TICKET},
+        {"threshold": " 50", "ticket": TICKET},
+        {"threshold": "050", "ticket": TICKET},
+        {"threshold": "٥٠", "ticket": TICKET},
+        {"threshold": "1" * 100, "ticket": TICKET},
+        {"threshold": True, "ticket": TICKET},
+        {"threshold": None, "ticket": TICKET},
+        {"threshold": ["50"], "ticket": TICKET},
+        {"threshold": "50", "ticket": TICKET, "epsilon": "5.0"},
+        {"threshold": "50", "ticket": TICKET, "flip_threshold": "1"},
+        {"threshold": "50"},
+        {"threshold": "50", "ticket": "x" * 1000},
+        {"threshold": "50", "ticket": "a\r\nb"},
+        {"threshold": "50", "ticket": 7},
+        {"threshold": "50", "ticket": ""},
+        [],
+        "50",
+        None,
+    ],
+    ids=str,
+)
+def test_a_question_that_is_not_one_is_refused(server, refused, body):
+    server.on["query"] = lambda request: reply(200, json.dumps(body).encode())
+    refused(QuestionRefused, "question-malformed")
+
+
+RAW = [
+    b'{"threshold":50.5,"ticket":"t"}',
+    b'{"threshold":"50","threshold":"51","ticket":"t"}',
+    b'{"threshold":NaN,"ticket":"t"}',
+    b'{"threshold":' + b"9" * 3000 + b',"ticket":"t"}',
+    b"[" * 4000,
+    b"\xff\xfe",
+    b"",
+    b"<html>",
+]
+
+
+@pytest.mark.parametrize("body", RAW, ids=lambda raw: raw[:20])
+def test_garbage_is_refused(server, refused, body):
+    server.on["query"] = lambda request: reply(200, body)
+    refused(QuestionRefused, "question-malformed")
+    server.on["manifest"] = lambda request: reply(200, body)
+    refused(ManifestRefused, "manifest-malformed")
+
+
+def test_after_a_bad_question_the_honest_one_is_still_answered(server, refused, make_device):
+    server.threshold = 1000
+    refused(QuestionRefused, "threshold")
+    server.threshold = 50
+    assert make_device().answer(server.invite(), 30).status == "counted"
+
+
+# -- bad manners on the wire --------------------------------------------------------------------------------
+
+WHERE = ["manifest", "query", "reports"]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308, 300, 304])
+@pytest.mark.parametrize("what", WHERE)
+def test_redirects_are_not_followed(server, refused, what, status):
+    with Server(server.campaign) as elsewhere:
+        server.on[what] = lambda request: reply(status, b"", Location=elsewhere.base + request.path)
+        refused(TransportRefused, "redirect", drawn=what == "reports")
+        assert not elsewhere.requests
+
+
+def endless(sock) -> None:
+    sock.sendall(b"HTTP/1.1 200 X\r\n\r\n")
+    while True:
+        sock.sendall(b" " * 65536)
+
+
+def endless_chunks(sock) -> None:
+    sock.sendall(b"HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\n")
+    while True:
+        sock.sendall(b"1000\r\n" + b" " * 4096 + b"\r\n")
+
+
+def endless_headers(sock) -> None:
+    sock.sendall(b"HTTP/1.1 200 X\r\n")
+    while True:
+        sock.sendall(b"X-More: " + b"x" * 60000 + b"\r\n")
+
+
+def endless_continue(sock) -> None:
+    while True:
+        sock.sendall(b"HTTP/1.1 100 X\r\n\r\n" * 1000)
+
+
+HUGE = {
+    "length": lambda request: reply(200, b" " * 300_000),
+    "claimed": lambda request: b"HTTP/1.1 200 X\r\nContent-Length: 99999999999999\r\n\r\n",
+    "endless": lambda request: endless,
+    "chunks": lambda request: endless_chunks,
+    "headers": lambda request: endless_headers,
+    "continue": lambda request: endless_continue,
+}
+
+
+@pytest.mark.parametrize("how", HUGE)
+@pytest.mark.parametrize("what", WHERE)
+def test_a_huge_answer_is_cut_off(server, refused, what, how):
+    server.on[what] = HUGE[how]
+    refused(TransportRefused, "too-large", drawn=what == "reports")
+
+
+DRIPS = {
+    "status": b"HTTP/1.1 200 X\r\n" * 1,
+    "headers": b"HTTP/1.1 200 X\r\n" + b"X-A: b\r\n" * 50,
+    "body": b"HTTP/1.1 200 X\r\nContent-Length: 4000\r\n\r\n" + b" " * 400,
+    "chunk": b"HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * 100,
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("how", DRIPS)
+@pytest.mark.parametrize("what", WHERE)
+def test_a_slow_drip_ends_at_the_deadline(server, refused, what, how):
+    """Every byte comes within 20 ms of the last, so a timeout for each read would never strike."""
+
+    def stall(sock):
+        drip(DRIPS[how], 0.02)(sock)
+        time.sleep(5)
+
+    server.on[what] = lambda request: stall
+    began = time.monotonic()
+    short = Patience(total=5, request=0.3, first_pause=30)
+    refused(TryLater, "deadline", drawn=what == "reports", patience=short)
+    assert time.monotonic() - began < 2.0
+
+
+def test_a_server_that_does_not_read_ends_at_the_deadline(server, make_device, ledger):
+    """It takes the connection and nothing more."""
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        invite = server.campaign.invite(f"http://127.0.0.1:{deaf.getsockname()[1]}").to_url()
+        short = Patience(total=5, request=0.3, first_pause=30)
+        with pytest.raises(TryLater) as failure:
+            make_device(patience=short).answer(invite, 30)
+    assert failure.value.reason == "deadline"
+    harmless(server, ledger)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 20, 60, -1])
+@pytest.mark.parametrize("what", WHERE)
+def test_a_reset_in_the_middle_of_an_answer_is_no_answer(server, refused, what, cut):
+    def half(request):
+        answer = server.honest(request)
+        return reset(answer[:cut])
+
+    server.on[what] = half
+    refused(TryLater, "unreachable", drawn=what == "reports", patience=ONCE)
+
+
+def test_a_closed_connection_in_the_middle_of_a_body_is_no_answer(server, refused):
+    def half(request):
+        answer = server.honest(request)
+        return lambda sock: sock.sendall(answer[:-1])
+
+    server.on["reports"] = half
+    refused(TryLater, "unreachable", drawn=True, patience=ONCE)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"SSH-2.0-OpenSSH_9.6\r\n", b"\x16\x03\x01\x02\x00\r\n", b"HTTP/1.1 abc\r\n\r\n", b"HTTP/1.1 99 X\r\n\r\n"],
+)
+def test_what_is_not_http_is_refused(server, refused, raw):
+    server.on["query"] = lambda request: lambda sock: sock.sendall(raw)
+    refused(TransportRefused, "not-http")
+
+
+@pytest.mark.parametrize("what", WHERE)
+def test_a_storm_of_server_errors_is_ridden_out_politely(server, refused, what):
+    """Pauses double from 10 to 50 ms, halved at most by chance: not more than 25 requests in half a second."""
+    storm = [0]
+
+    def fail(request):
+        storm[0] += 1
+        return reply([500, 502, 503, 504][storm[0] % 4], b"<html>oops</html>")
+
+    server.on[what] = fail
+    patience = Patience(total=0.5, request=0.2, first_pause=0.01, longest_pause=0.05)
+    refused(TryLater, "server-error", drawn=what == "reports", patience=patience)
+    assert 5 <= storm[0] <= 25
+
+
+def test_retry_at_once_for_ever_is_not_obeyed(server, refused):
+    server.on["query"] = lambda request: reply(503, b"", Retry_After="0")
+    refused(TryLater, "server-error", patience=Patience(total=0.4, request=0.2, first_pause=0.05))
+    assert len(server.requests) <= 9
+
+
+def test_unexpected_success_is_not_success(server, refused):
+    invite = server.invite()
+    for status in (202, 204, 206):
+        server.on["reports"] = lambda request, status=status: reply(status, b'{"status":"counted"}')
+        refused(TransportRefused, "not-http", invite, drawn=True)
+
+
+def test_a_hostile_server_does_not_hold_up_other_measurements(server, make_device, ledger):
+    """While one answer waits for a silent server, the ledger is free."""
+    server.on["query"] = lambda request: lambda sock: time.sleep(2)
+    patience = Patience(total=5, request=0.9, first_pause=30)
+    failures = []
+
+    def wait_in_vain() -> None:
+        try:
+            make_device(patience=patience).answer(server.invite(), 30)
+        except TryLater as failure:
+            failures.append(failure.reason)
+
+    stuck = threading.Thread(target=wait_in_vain)
+    stuck.start()
+    time.sleep(0.2)
+    began = time.monotonic()
+    Ledger(ledger).answers("weight")
+    assert time.monotonic() - began < 0.5
+    assert not failures
+    stuck.join()
+    assert failures == ["deadline"]
