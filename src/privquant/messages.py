@@ -149,6 +149,24 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
+class Rank:
+    """How far the rank of an answer may be off, by experience (see `privquant.privacy.rank`)."""
+
+    quantile: float
+    within: float
+    confidence: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def __str__(self) -> str:
+        return (
+            f"rank within {100 * self.quantile:g} % +- {100 * self.within:.2g} % with "
+            f"{100 * self.confidence:g} % confidence, by simulation"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """An answer: the value, what it is a quantile of, and what it cost in users and privacy.
 
@@ -163,6 +181,7 @@ class Estimate:
     protocol: str
     bin: str | None = None
     interval: Interval | None = None
+    rank: Rank | None = None
     unused: int = 0
     notes: tuple[str, ...] = ()
 
@@ -170,6 +189,7 @@ class Estimate:
         form = {name: getattr(self, name) for name in self.__slots__}
         form["guarantee"] = self.guarantee.to_dict()
         form["interval"] = None if self.interval is None else self.interval.to_dict()
+        form["rank"] = None if self.rank is None else self.rank.to_dict()
         form["notes"] = list(self.notes)
         return form
 

@@ -32,8 +32,9 @@ from typing import Any, ClassVar
 
 from privquant.domain import Domain, check_domain, domain_from_dict
 from privquant.errors import InvalidInput, ProtocolError
-from privquant.messages import AnyQuery, AnyReport, Estimate, Guarantee, Query, Report
+from privquant.messages import AnyQuery, AnyReport, Estimate, Guarantee, Query, Rank, Report
 from privquant.privacy.coin import Coin
+from privquant.privacy.rank import rank_within
 from privquant.validation import check_count, check_epsilon, check_quantiles
 
 
@@ -190,8 +191,13 @@ class Protocol(ABC):
             guarantee=self.guarantee,
             protocol=self.name,
             bin=None if index is None else self.domain.bin(index),
+            rank=None if index is None else self._rank(quantile, users),
             unused=self.unused,
         )
+
+    def _rank(self, quantile: float, users: int) -> Rank | None:
+        """What experience says of the rank of an answer; None for settings that were not measured."""
+        return rank_within(self.name, self.guarantee, users=users, size=self.domain.size, quantile=quantile)
 
     # -- state ---------------------------------------------------------------------------------------------
 
