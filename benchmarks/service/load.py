@@ -1,0 +1,139 @@
+"""Load on one server: devices a second, latency, memory, and what a restart costs at that size.
+
+    python benchmarks/service/load.py --devices 200000 --connections 64
+    python benchmarks/service/load.py --devices 1000000
+
+Starts its own server on SQLite (or --database postgresql://...), builds the load generator with cc, runs it against
+loopback, and prints JSON. Everything is removed afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from privquant.aggregator.operators import add_operator
+from privquant.aggregator.process import ServerProcess, free_port
+from privquant.aggregator.settings import Settings
+from privquant.aggregator.store.migrate import migrate, open_engine
+from privquant.wire import Invite, token_hash
+
+TOP = 999_999
+HERE = Path(__file__).parent
+
+
+async def operator_token(settings: Settings) -> str:
+    engine = open_engine(settings)
+    try:
+        await migrate(engine)
+        return await add_operator(engine, "load")
+    finally:
+        await engine.dispose()
+
+
+def build(folder: Path) -> Path:
+    program = folder / "loadgen"
+    subprocess.run(["cc", "-O2", "-o", str(program), str(HERE / "loadgen.c")], check=True)
+    return program
+
+
+def write_tokens(server: ServerProcess, campaign: str, token: str, count: int, file: Path) -> None:
+    with file.open("w") as out:
+        for start in range(0, count, 100_000):
+            form = {"count": min(100_000, count - start)}
+            path = f"/v1/campaigns/{campaign}/invites"
+            for line in server.call("POST", path, form, token=token).splitlines()[1:]:
+                secret = str(Invite.parse(line).token)
+                out.write(f"{secret} {token_hash(secret)}\n")
+
+
+class Watch(threading.Thread):
+    """Samples the server's memory and processor time."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.process = psutil.Process(pid)
+        self.memory: list[int] = []
+        self.going = True
+
+    def run(self) -> None:
+        while self.going:
+            self.memory.append(self.process.memory_info().rss >> 20)
+            time.sleep(0.5)
+
+
+def measure(devices: int, connections: int, database: str, workers: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="privquant-load-") as folder:
+        data = Path(folder)
+        settings = Settings(data=data / "data", database=database, port=free_port(), workers=workers)
+        server = ServerProcess(settings, log=data / "log")
+        token = asyncio.run(operator_token(settings))
+        server.start()
+        try:
+            form = {
+                "measurement": "load",
+                "question": "How much?",
+                "domain": {"kind": "integers", "low": "0", "high": str(TOP)},
+                "epsilon": 1.0,
+                "planned_users": devices,
+            }
+            campaign = server.call("POST", "/v1/campaigns", form, token=token)["id"]
+            write_tokens(server, campaign, token, devices, data / "tokens")
+            program = str(build(data))
+            watch = Watch(server.pid)
+            used = sum(watch.process.cpu_times()[:2])
+            watch.start()
+            command = [
+                str(build(data)),
+                str(settings.port),
+                campaign,
+                str(data / "tokens"),
+                str(connections),
+                str(TOP),
+            ]
+            found: dict[str, Any] = json.loads(
+                subprocess.run([program, *where], check=True, capture_output=True).stdout
+            )
+            watch.going = False
+            watch.join()
+            found["server_cpu_seconds"] = round(sum(watch.process.cpu_times()[:2]) - used, 1)
+            quarter = watch.memory[len(watch.memory) // 4]
+            found["server_memory_mb"] = {"quarter": quarter, "end": watch.memory[-1], "max": max(watch.memory)}
+            server.kill()
+            found["restart_seconds"] = round(server.start(), 2)
+            began = time.perf_counter()
+            verified = server.call("GET", f"/v1/campaigns/{campaign}/verify", token=token)
+            found["verify_seconds"] = round(time.perf_counter() - began, 2)
+            found |= {"verify_ok": verified["ok"], "reports": verified["reports"]}
+            estimate = verified["estimates"][0]["value"]
+            found["rank_error"] = abs((estimate + 1) / (TOP + 1) - 0.5)
+            shown = server.call("GET", f"/v1/campaigns/{campaign}", token=token)
+            found["thresholds"] = shown["thresholds"]
+        finally:
+            server.stop()
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--devices", type=int, default=200_000)
+    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--database", default="")
+    parser.add_argument("--workers", type=int, default=1)
+    given = parser.parse_args()
+    json.dump(measure(given.devices, given.connections, given.database, given.workers), sys.stdout, indent=1)
+    print()
+
+
+if __name__ == "__main__":
+    main()

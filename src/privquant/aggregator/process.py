@@ -1,0 +1,104 @@
+"""A server as a process of its own: start it, wait until it is ready, stop it, kill it, start it again.
+
+What the demo and the fault tests drive. The process is the one `privquant serve` is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import IO, Any
+
+from privquant.aggregator.settings import Settings
+from privquant.errors import PrivquantError
+
+
+class ServerFailed(PrivquantError):
+    """The server process ended, or did not become ready in time."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class ServerProcess:
+    """One server with fixed settings, alive or not."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        log: Path,
+        command: tuple[str, ...] = ("-m", "privquant.aggregator.server"),
+    ) -> None:
+        self.settings = settings
+        self.log = log
+        self._command = [sys.executable, *command]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.settings.host}:{self.settings.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self, timeout: float = 60.0) -> float:
+        """Start it and wait until it is ready; the seconds that took."""
+        began = time.perf_counter()
+        out: IO[bytes]
+        with open(self.log, "ab") as out:
+            environment = os.environ | self.settings.environment()
+            self._process = subprocess.Popen(self._command, env=environment, stdout=out, stderr=out)
+        while time.perf_counter() - began < timeout:
+            if self._process.poll() is not None:
+                raise ServerFailed(f"the server ended with code {self._process.returncode}; see {self.log}")
+            try:
+                with urllib.request.urlopen(self.url + "/readyz", timeout=5):
+                    return time.perf_counter() - began
+            except OSError:
+                time.sleep(0.02)
+        raise ServerFailed(f"the server was not ready after {timeout:g} seconds; see {self.log}")
+
+    def kill(self) -> None:
+        """kill -9: no chance to finish anything."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """Ask it to end; its exit code."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> int:
+        if self._process is None:
+            return 0
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+        code = self._process.wait(timeout=60)
+        self._process = None
+        return code
+
+    def call(self, method: str, path: str, form: Any = None, *, token: str = "", timeout: float = 120) -> Any:
+        """One request of an operator; the JSON of the answer (text as it is)."""
+        body = None if form is None else json.dumps(form).encode()
+        request = urllib.request.Request(self.url + path, data=body, method=method)
+        request.add_header("authorization", f"Bearer {token}")
+        request.add_header("content-type", "application/json")
+        try:
+            with urllib.request.urlopen(request, timeout=timeout) as answer:
+                found = answer.read()
+                is_json = answer.headers.get_content_type() == "application/json"
+        except urllib.error.HTTPError as error:
+            raise ServerFailed(f"{method} {path}: {error.code} {error.read()[:300]!r}") from error
+        return json.loads(found) if is_json else found.decode()

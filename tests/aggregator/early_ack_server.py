@@ -1,0 +1,28 @@
+"""The negative control: a server that acknowledges a report BEFORE its transaction is committed.
+
+Only the fault tests start it, to show that they would find the losses. Nothing in the package can be told to
+do this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from privquant.aggregator import groups, server
+from privquant.aggregator.settings import settings_from
+from privquant.aggregator.store.base import Ask, Outcome, Spend, What
+
+
+class EarlyGroupCommit(groups.GroupCommit):
+    async def _answer(self, group: list[tuple[Ask, asyncio.Future[Outcome]]]) -> None:
+        for ask, future in group:
+            if isinstance(ask, Spend) and not future.done():
+                future.set_result(Outcome(What.COUNTED))
+        await asyncio.sleep(0.005)
+        await super()._answer(group)
+
+
+groups.GroupCommit = EarlyGroupCommit  # type: ignore[misc]
+
+if __name__ == "__main__":
+    raise SystemExit(server.run(settings_from()))

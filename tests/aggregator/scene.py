@@ -1,0 +1,115 @@
+"""A server with an operator, campaigns and a look into its store: what most tests of the service start from."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from fleet import Tally, campaign_form, per_answer, tokens_of
+from sqlalchemy import select
+
+from privquant import wire
+from privquant.aggregator.keys import KeyRing
+from privquant.aggregator.operators import add_operator
+from privquant.aggregator.process import ServerProcess, free_port
+from privquant.aggregator.settings import Settings
+from privquant.aggregator.store import schema
+from privquant.aggregator.store.cold import find_campaign, reading
+from privquant.aggregator.store.migrate import migrate, open_engine
+from privquant.aggregator.tickets import TicketOffice
+
+
+@dataclasses.dataclass
+class Stored:
+    """What the store itself says about a campaign."""
+
+    spent: set[bytes]
+    pinned: set[bytes]
+    answers: Counter[tuple[int, int]]
+    counted: int
+
+
+class Scene:
+    """`database` empty for SQLite. The server is started by `start`, as often as wanted."""
+
+    def __init__(self, folder: Path, database: str = "", **changes: Any) -> None:
+        command = changes.pop("command", None)
+        self.settings = Settings(data=folder / "data", database=database, port=free_port(), **changes)
+        more = {} if command is None else {"command": command}
+        self.log = folder / "server.log"
+        self.server = ServerProcess(self.settings, log=self.log, **more)
+        self.token = asyncio.run(self._operator())
+
+    async def _operator(self) -> str:
+        engine = open_engine(self.settings)
+        try:
+            await migrate(engine)
+            return await add_operator(engine, "tester")
+        finally:
+            await engine.dispose()
+
+    def call(self, method: str, path: str, form: Any = None) -> Any:
+        return self.server.call(method, path, form, token=self.token)
+
+    def campaign(self, **changes: Any) -> str:
+        return str(self.call("POST", "/v1/campaigns", campaign_form(**changes))["id"])
+
+    def tokens(self, campaign: str, count: int) -> list[str]:
+        found: list[str] = []
+        while len(found) < count:
+            form = {"count": min(100_000, count - len(found))}
+            found += tokens_of(self.call("POST", f"/v1/campaigns/{campaign}/invites", form))
+        return found
+
+    def office(self, campaign: str) -> TicketOffice:
+        envelope = self.call("GET", f"/v1/campaigns/{campaign}/manifest")
+        manifest = wire.Manifest.from_dict(envelope["manifest"])
+        secret = KeyRing(self.settings.keys).campaign_secret(manifest.issuer, campaign)
+        return TicketOffice(secret, manifest.flip_threshold)
+
+    def stored(self, campaign: str) -> Stored:
+        return asyncio.run(self._stored(campaign))
+
+    async def _stored(self, campaign: str) -> Stored:
+        engine = open_engine(self.settings)
+        answers: Counter[tuple[int, int]] = Counter()
+        counted = 0
+        try:
+            async with reading(engine) as db:
+                number, _, _ = await find_campaign(db, campaign)
+
+                async def rows(table: Any, *names: str) -> Any:
+                    columns = [table.c[name] for name in names]
+                    return (await db.execute(select(*columns).where(table.c.campaign == number))).all()
+
+                spent = {bytes(row[0]) for row in await rows(schema.spent, "id")}
+                pinned = {bytes(row[0]) for row in await rows(schema.pin, "id")}
+                for table in (schema.log, schema.tail):
+                    answers.update((t, b) for t, b in await rows(table, "threshold", "bit"))
+                counted = sum(row[0] for row in await rows(schema.count, "answered"))
+                counted += len(await rows(schema.tail, "no"))
+        finally:
+            await engine.dispose()
+        return Stored(spent, pinned, answers, counted)
+
+    def audit(self, campaign: str, tally: Tally) -> dict[str, int]:
+        """Compare what devices know with what the store has. All three differences are 0 if all is well."""
+        office, stored = self.office(campaign), self.stored(campaign)
+
+        def at_rest(token: str) -> bytes:
+            return office.id(bytes.fromhex(wire.token_hash(token)))
+
+        acknowledged = {at_rest(token) for token in tally.acknowledged}
+        least = per_answer(tally.acknowledged)
+        most = least + per_answer(tally.pending)
+        rows = sum(stored.answers.values())
+        return {
+            "acknowledged": len(acknowledged),
+            "lost": len(acknowledged - stored.spent),
+            "doubled": max(0, rows - len(stored.spent)) + sum((stored.answers - most).values()),
+            "missing": sum((least - stored.answers).values()),
+            "uncounted": abs(stored.counted - rows),
+        }
