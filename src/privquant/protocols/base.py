@@ -197,7 +197,13 @@ class Protocol(ABC):
 
     def _rank(self, quantile: float, users: int) -> Rank | None:
         """What experience says of the rank of an answer; None for settings that were not measured."""
+        if not self._measured():
+            return None
         return rank_within(self.name, self.guarantee, users=users, size=self.domain.size, quantile=quantile)
+
+    def _measured(self) -> bool:
+        """Whether the calibration speaks for a run with these options."""
+        return True
 
     # -- state ---------------------------------------------------------------------------------------------
 

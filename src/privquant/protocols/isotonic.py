@@ -25,7 +25,7 @@ import numpy as np
 
 from privquant.domain import Domain
 from privquant.errors import InvalidInput, ProtocolError
-from privquant.messages import AnyQuery, Estimate, Guarantee, Interval, Query
+from privquant.messages import AnyQuery, Estimate, Guarantee, Interval, Query, Rank
 from privquant.privacy.coin import Coin
 from privquant.protocols import isotonic_course as course_of
 from privquant.protocols import isotonic_rules as rules
@@ -251,6 +251,12 @@ class Isotonic(ThresholdProtocol):
             return found
         bounds = self._certified(self.quantiles.index(quantile))
         return dataclasses.replace(found, interval=bounds, notes=(*found.notes, _sentence(bounds, quantile)))
+
+    def _rank(self, quantile: float, users: int) -> Rank | None:
+        # Reports are shared, but the search for one quantile may count on its own part only; with an interval the
+        # two sides take their quotas out of it.
+        own = users / len(self.quantiles) * (1.0 if self.interval is None else 1.0 - 2.0 * QUOTA)
+        return super()._rank(quantile, max(1, int(own)))
 
     def _certified(self, which: int) -> Interval:
         assert self.interval is not None
