@@ -162,6 +162,9 @@ class NaiveSearch(ThresholdProtocol):
         for (number, threshold), counts in sorted(self._waiting.items()):
             yield [number, threshold, *counts]
 
+    def _measured(self) -> bool:
+        return self.behaviour == "text"
+
     def _progress(self) -> dict[str, Any]:
         return {
             "thresholds": list(self._thresholds),
