@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from privquant.lab.data import DataSet
 from privquant.lab.engine import simulate_by_asking, simulator
+from privquant.lab.problems import padded
 from privquant.lab.sample import Sample
 from privquant.lab.trials import BLOCK
 from privquant.protocols.base import Protocol
@@ -29,6 +30,7 @@ from privquant.validation import check_choice, check_count, check_epsilon, check
 class Cell:
     """What to run. `options` are the protocol's own; `rounds` None means as the protocol suggests.
 
+    padded: find the quantile as the median of twice as many users (the paper's padding lemma) instead of directly.
     label: what figures call it. notes: further columns of its row. Neither is part of the key.
     """
 
@@ -40,6 +42,7 @@ class Cell:
     options: tuple[tuple[str, Any], ...] = ()
     draw: str = "empirical"
     trials: int = 200
+    padded: bool = False
     label: str = ""
     notes: tuple[tuple[str, Any], ...] = ()
 
@@ -55,6 +58,7 @@ class Cell:
         options: Mapping[str, Any] | None = None,
         draw: str = "empirical",
         trials: int = 200,
+        padded: bool = False,
         label: str = "",
         notes: Mapping[str, Any] | None = None,
     ) -> Cell:
@@ -68,6 +72,7 @@ class Cell:
             tuple(sorted((options or {}).items())),
             check_choice(draw, "draw", ("empirical", "statistical")),
             check_count(trials, "trials", 1),
+            padded,
             label or protocol,
             tuple((notes or {}).items()),
         )
@@ -85,6 +90,7 @@ class Cell:
             "quantile": self.quantile,
             "rounds": self.rounds,
             "draw": self.draw,
+            **({"padded": True} if self.padded else {}),
         }
         return json.dumps(settings, sort_keys=True, default=str)
 
@@ -98,9 +104,9 @@ class Cell:
         return make_protocol(
             self.protocol,
             self.data.domain,
-            users=self.data.n,
+            users=2 * self.data.n if self.padded else self.data.n,
             epsilon=self.epsilon,
-            quantile=self.quantile,
+            quantile=0.5 if self.padded else self.quantile,
             **dict(self.options),
         )
 
@@ -152,11 +158,12 @@ def _sample_of(data: DataSet) -> Sample:
 def run_block(cell: Cell, size: int, seed: np.random.SeedSequence) -> Outcome:
     """One block of a cell's trials. Runs in a worker process; data sets made there are kept for the next."""
     sample, template = _sample_of(cell.data), cell.template()
+    asked = padded(sample, cell.quantile) if cell.padded else sample
     rng = np.random.Generator(np.random.PCG64(seed))
     if cell.rounds is None:
-        found = simulator(template, cell.draw)(template, sample, size, rng, draw=cell.draw)
+        found = simulator(template, cell.draw)(template, asked, size, rng, draw=cell.draw)
     else:
-        found = simulate_by_asking(template, sample, size, rng, draw=cell.draw, rounds=cell.rounds)
+        found = simulate_by_asking(template, asked, size, rng, draw=cell.draw, rounds=cell.rounds)
     answers = np.ascontiguousarray(found[:, 0])
     truth = sample.quantile(cell.quantile)
     return Outcome(

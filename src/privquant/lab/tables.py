@@ -46,6 +46,7 @@ def cell_columns(cell: Cell, root: int) -> dict[str, Any]:
         "quantile": cell.quantile,
         "rounds": cell.rounds,
         "draw": cell.draw,
+        "padded": cell.padded,
         **dict(cell.notes),
         "seed": root,
         "cell_seed": cell.seed(root),

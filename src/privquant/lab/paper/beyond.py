@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from privquant.lab.cells import Cell
-from privquant.lab.data import dataset
+from privquant.lab.data import DataSet, dataset, dataset_names
 from privquant.lab.paper import style
 from privquant.lab.paper.arms import Arm, every_protocol
 from privquant.lab.paper.figure import Drawing, Effort, Figure, Lines
@@ -42,40 +42,43 @@ def mean_errors(axes: Any, lines: Lines, arms: tuple[Arm, ...], x: Callable[[Cel
         )
     axes.set_yscale("log")
     axes.set_ylabel("mean rank error")
+    style.log_axis(axes.yaxis)
 
 
 # -- n = 10^7 --------------------------------------------------------------------------------------------------
 
 
+def _fine(effort: Effort) -> DataSet:
+    """Data whose every value is rare, so that an error below one user's weight shows."""
+    return dataset("uniform-interval", n=effort.some(MANY, 10**6), size=2**32)
+
+
 def _many_cells(effort: Effort) -> list[Cell]:
-    data = dataset("pareto", n=MANY, size=4**8)
     made = []
-    for arm in every_protocol():
-        by_user = arm.protocol in BY_USER
-        epsilons = effort.epsilons[::2] if by_user and effort.quick else effort.epsilons
-        trials = effort.some(40, 2) if by_user else effort.some(200, 20)
-        made += [arm.cell(data, e, trials=trials) for e in epsilons]
+    for data in (dataset("pareto", n=MANY, size=4**8), _fine(effort)):
+        for arm in every_protocol():
+            by_user = arm.protocol in BY_USER
+            epsilons = effort.epsilons[::2] if by_user else effort.epsilons
+            trials = effort.some(40, 2) if by_user else effort.some(200, 20)
+            made += [arm.cell(data, e, trials=trials) for e in epsilons]
     return made
 
 
 def _many(found: Sweep) -> Drawing:
-    figure, (left, right) = style.panels(2)
+    figure, axes = style.panels(2)
     arms = every_protocol()
-    mean_errors(left, Lines(found), arms, lambda cell: cell.epsilon)
     grid = np.geomspace(0.1, 5, 60)
-    left.plot(grid, [mean_rank_error(e, MANY) for e in grid], label="limit of one bit a user", **style.LIMIT.bare())
-    style.epsilon_axis(left)
-    left.set_title("Pareto data, n = 10$^7$, B = 4$^8$")
-    looks = {arm.label: arm.look for arm in arms}
-    for label, pairs in Lines(found):
-        ratio = [o.rank_errors(0.5).mean() / mean_rank_error(c.epsilon, MANY) for c, o in pairs]
-        right.plot([c.epsilon for c, _ in pairs], ratio, label=label, **looks[label].line())
-    right.axhline(1.0, **style.LIMIT.bare())
-    right.set_yscale("log")
-    right.set_ylabel("mean rank error / limit")
-    style.epsilon_axis(right)
-    right.set_title("against the limit")
-    style.legend_below(figure, left, columns=3)
+    headings = {"pareto": "Pareto data", "uniform-interval": "Uniform interval"}
+    for panel, (name, heading) in zip(axes, headings.items(), strict=True):
+        lines = Lines(found).where(lambda cell, name=name: cell.data.name == name)  # type: ignore[misc]
+        n = next(cell.data.n for cell in found.cells if cell.data.name == name)
+        limits = [mean_rank_error(e, n) for e in grid]
+        panel.plot(grid, limits, label="limit of one bit a user", **style.LIMIT.bare())
+        mean_errors(panel, lines, arms, lambda cell: cell.epsilon)
+        style.epsilon_axis(panel)
+        size = "4$^8$" if name == "pareto" else "2$^{32}$"
+        panel.set_title(f"{heading}, n = 10$^{len(str(n)) - 1}$, B = {size}")
+    style.legend_below(figure, axes[0], columns=3)
     return Drawing(figure, found.rows)
 
 
@@ -121,7 +124,7 @@ def _quantile_cells(effort: Effort) -> list[Cell]:
 def _quantiles(found: Sweep) -> Drawing:
     figure, axes = style.panels(2)
     arms = every_protocol()
-    headings = {"pareto": "Pareto data", "uniform-interval": "Uniform on a random interval"}
+    headings = {"pareto": "Pareto data", "uniform-interval": "Uniform interval"}
     for panel, (name, heading) in zip(axes, headings.items(), strict=True):
         lines = Lines(found).where(lambda cell, name=name: cell.data.name == name)  # type: ignore[misc]
         mean_errors(panel, lines, arms, lambda cell: cell.quantile)
@@ -137,8 +140,6 @@ def _quantiles(found: Sweep) -> Drawing:
 
 
 def _shapes() -> tuple[str, ...]:
-    from privquant.lab.data import dataset_names
-
     return tuple(name for name in dataset_names() if name != "uniform")  # the recipe's own stands for it
 
 
@@ -182,7 +183,7 @@ def _shape_drawing(found: Sweep) -> Drawing:
 FIGURES = (
     Figure(
         "many-users",
-        "Every protocol at n = 10^7, B = 4^8: mean rank error against epsilon, and against the limit",
+        "Every protocol at n = 10^7: Pareto data in B = 4^8, uniform data in B = 2^32, mean rank error and limit",
         "beyond the paper",
         _many_cells,
         _many,

@@ -15,6 +15,7 @@ from privquant.lab.data import dataset
 from privquant.lab.paper import style
 from privquant.lab.paper.arms import BAYESS
 from privquant.lab.paper.figure import Drawing, Effort, Figure, Lines, note
+from privquant.lab.paper.pareto import recorded_handle
 from privquant.lab.paper.reference import recorded_constants
 from privquant.lab.sweep import Sweep
 
@@ -73,9 +74,9 @@ def _draw(n: int, size: int, heading: str, found: Sweep) -> Drawing:
     published = recorded_constants() if (n, size) == (2500, 4**9) else []
     for epsilon, colour, marker in zip(EPSILONS, _COLOURS, _MARKERS, strict=True):
         _success(left, found, epsilon, colour, marker)
-        rows = [row for row in published if row["epsilon"] == epsilon]
+        rows = [row for row in published if row.epsilon == epsilon]
         left.plot(
-            [row["c"] for row in rows], [row["success_0.04"] for row in rows], linestyle="none", marker=marker,
+            [row.c for row in rows], [row.success for row in rows], linestyle="none", marker=marker,
             markersize=7.5, markerfacecolor="none", markeredgecolor=colour, markeredgewidth=0.8, zorder=1,
         )  # fmt: skip
     left.axvline(CHOSEN, **style.LIMIT.bare())
@@ -85,10 +86,10 @@ def _draw(n: int, size: int, heading: str, found: Sweep) -> Drawing:
     left.set_xlabel("constant c")
     style.success_axis(left)
     left.set_title(heading)
-    left.legend(loc="lower right", title="hollow: recorded runs" if published else None, title_fontsize=7)
     _distribution(right, found)
     style.cdf_axis(right)
     right.set_title("error at ε = 1")
+    style.legend_below(figure, left, columns=4, more=[recorded_handle()] if published else ())
     return Drawing(figure, found.rows)
 
 

@@ -16,6 +16,7 @@ from privquant.lab.paper import style
 from privquant.lab.paper.arms import PAPER, Arm, look_of
 from privquant.lab.paper.figure import CDF_EPSILON, Drawing, Effort, Figure, Lines
 from privquant.lab.paper.reference import recorded
+from privquant.lab.published import Recorded
 from privquant.lab.sweep import Sweep
 
 USERS = (2500, 5000, 7500)
@@ -53,11 +54,11 @@ def error_cdf(axes: Any, lines: Lines, arms: tuple[Arm, ...]) -> None:
         )
 
 
-def hollow(axes: Any, rows: list[dict[str, Any]], arm: Arm, x: str) -> None:
+def hollow(axes: Any, rows: list[Recorded], arm: Arm, x: str) -> None:
     """The recorded runs of one mechanism: hollow markers of its colour."""
     axes.plot(
-        [row[x] for row in rows],
-        [row["success_0.04"] for row in rows],
+        [getattr(row, x) for row in rows],
+        [row.success for row in rows],
         linestyle="none",
         marker=arm.look.marker,
         markersize=7.5,
@@ -86,7 +87,7 @@ def _draw(data: DataSet, heading: str, found: Sweep) -> Drawing:
     error_bars(left, Lines(found), PAPER, lambda cell: cell.epsilon)
     published = recorded("pareto", n=data.n, size=data.size)
     for arm in PAPER:
-        hollow(left, [row for row in published if row["mechanism"] == arm.label], arm, "epsilon")
+        hollow(left, [row for row in published if row.mechanism == arm.label], arm, "epsilon")
     style.epsilon_axis(left)
     style.success_axis(left)
     left.set_title(heading)

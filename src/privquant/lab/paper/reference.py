@@ -2,66 +2,37 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable
-from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
 from privquant.lab.cells import Cell
-
-RUNS = "published_runs.csv"
-CONSTANTS = "published_constant_search.csv"
+from privquant.lab.published import CONSTANTS, RUNS, Recorded, recorded_runs
 
 
-@lru_cache(maxsize=2)
-def _table(name: str) -> tuple[dict[str, Any], ...]:
-    text = (files("privquant.lab") / "data_published" / name).read_text(encoding="utf-8")
-    rows = []
-    for row in csv.DictReader(text.splitlines()):
-        numbers: dict[str, Any] = {k: float(v) for k, v in row.items() if k not in ("data", "mechanism")}
-        whole = {key: int(numbers[key]) for key in ("n", "B", "trials")}
-        rows.append({"data": row["data"], "mechanism": row["mechanism"], **numbers, **whole})
-    return tuple(rows)
+def recorded(data: str, *, n: int, size: int | None = None) -> list[Recorded]:
+    """Recorded rows of one data set, of every domain size if none is given."""
+    return [row for row in recorded_runs(RUNS) if (row.data, row.n) == (data, n) and size in (None, row.size)]
 
 
-def recorded(data: str, *, n: int, size: int | None = None) -> list[dict[str, Any]]:
-    """Recorded rows of one data set (of every domain size if none is given), as numbers."""
-    return [row for row in _table(RUNS) if (row["data"], row["n"]) == (data, n) and size in (None, row["B"])]
-
-
-def recorded_constants() -> list[dict[str, Any]]:
+def recorded_constants() -> list[Recorded]:
     """Recorded rows of the search for the constant c (n = 2500, B = 4^9)."""
-    return list(_table(CONSTANTS))
+    return recorded_runs(CONSTANTS)
 
 
-def recorded_cells(cells: Iterable[Cell]) -> list[tuple[dict[str, Any], Cell]]:
+def recorded_cells(cells: Iterable[Cell]) -> list[tuple[Recorded, Cell]]:
     """Each recorded row with the cell that repeats it, in the order of the records."""
     by_place: dict[tuple[Any, ...], Cell] = {}
     for cell in cells:
-        c = dict(cell.notes).get("c")
-        by_place.setdefault(
-            (
-                cell.data.name,
-                cell.data.n,
-                cell.data.size,
-                cell.label,
-                round(cell.epsilon, 5),
-                None if c is None else round(c, 3),
-            ),
-            cell,
-        )
+        place = (cell.data.name, cell.data.n, cell.data.size, cell.label)
+        by_place.setdefault((*place, *_rounded(cell.epsilon, dict(cell.notes).get("c"))), cell)
     found = []
-    for row in (*_table(RUNS), *_table(CONSTANTS)):
-        c = row.get("c")
-        place = (
-            row["data"],
-            row["n"],
-            row["B"],
-            row["mechanism"],
-            round(row["epsilon"], 5),
-            None if c is None else round(c, 3),
-        )
-        if place in by_place:
-            found.append((row, by_place[place]))
+    for row in (*recorded_runs(RUNS), *recorded_runs(CONSTANTS)):
+        match = by_place.get((row.data, row.n, row.size, row.mechanism, *_rounded(row.epsilon, row.c)))
+        if match is not None:
+            found.append((row, match))
     return found
+
+
+def _rounded(epsilon: float, c: float | None) -> tuple[float, float | None]:
+    """The records have epsilon with six digits and c with four."""
+    return round(epsilon, 5), None if c is None else round(c, 3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +9,10 @@ from typing import Any
 
 from privquant.errors import InvalidInput
 from privquant.lab.cells import Cell, Outcome
-from privquant.lab.paper import accounting, beyond, constant, pareto, shuffle, style, uniform
+from privquant.lab.paper import accounting, beyond, constant, padding, pareto, shuffle, style, uniform
 from privquant.lab.paper.figure import Effort, Figure
 from privquant.lab.paper.reference import recorded_cells
+from privquant.lab.published import two_sample_z
 from privquant.lab.sweep import Sweep, run_cells
 from privquant.lab.tables import write_table
 
@@ -23,7 +23,7 @@ COMPARISON = "published.csv"
 
 def catalogue() -> dict[str, Figure]:
     """Every figure by its name: the paper's first, in its order."""
-    families = (pareto, uniform, constant, shuffle, beyond, accounting)
+    families = (pareto, uniform, constant, shuffle, beyond, padding, accounting)
     return {figure.name: figure for family in families for figure in family.FIGURES}
 
 
@@ -103,32 +103,21 @@ def compare(cells: Iterable[Cell], outcomes: dict[str, Outcome]) -> list[dict[st
     made = []
     for row, cell in recorded_cells(cells):
         outcome = outcomes[cell.key]
-        ours, theirs = outcome.success(0.5, style.ALPHA), row["success_0.04"]
-        trials = outcome.answers.size
-        pooled = (ours * trials + theirs * row["trials"]) / (trials + row["trials"])
-        spread = math.sqrt(pooled * (1 - pooled) * (1 / trials + 1 / row["trials"]))
+        ours, trials = outcome.success(0.5, style.ALPHA), int(outcome.answers.size)
         made.append(
             {
-                "data": row["data"],
-                "n": row["n"],
-                "B": row["B"],
-                "mechanism": row["mechanism"],
-                "epsilon": row["epsilon"],
-                "c": row.get("c"),
-                "published": theirs,
-                "published_trials": row["trials"],
+                "data": row.data,
+                "n": row.n,
+                "B": row.size,
+                "mechanism": row.mechanism,
+                "epsilon": row.epsilon,
+                "c": row.c,
+                "published": row.success,
+                "published_trials": row.trials,
                 "ours": ours,
                 "ours_trials": trials,
-                "difference": ours - theirs,
-                "standard_errors": (ours - theirs) / spread if spread > 0 else 0.0,
-                "published_abs_error_median": row["abs_error_median"],
-                "ours_abs_error_median": float(_median(outcome)),
+                "difference": ours - row.success,
+                "standard_errors": two_sample_z(ours, trials, row.success, row.trials),
             }
         )
     return made
-
-
-def _median(outcome: Outcome) -> float:
-    import numpy as np
-
-    return float(np.median(outcome.abs_errors()))

@@ -109,6 +109,8 @@ def _errors(axes: Any, found: Sweep, arms: tuple[Arm, ...]) -> None:
             **looks[label].line(),
         )
     axes.set_yscale("log")
+    axes.set_ylim(bottom=5e-6)
+    style.log_axis(axes.yaxis)
     style.epsilon_axis(axes, label="promised ε (δ = 10$^{-8}$ where shuffled)")
     axes.set_ylabel("mean rank error")
 

@@ -144,6 +144,17 @@ def cdf_axis(axes: Any, *, most: float = 0.5) -> None:
     axes.set_ylabel("share of trials at or below")
 
 
+def log_axis(axis: Any) -> None:
+    """A logarithmic axis whose 1, 2 and 5 are labelled where it spans little, its powers of ten where much."""
+    from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullLocator
+
+    low, high = sorted(axis.get_view_interval())
+    wide = high / low > 60
+    axis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(LogFormatterSciNotation(minor_thresholds=(9.0, 9.0)))
+
+
 def save(figure: Any, folder: Path, name: str) -> list[Path]:
     """PDF and PNG, the same bytes for the same numbers."""
     files = [folder / f"{name}.pdf", folder / f"{name}.png"]

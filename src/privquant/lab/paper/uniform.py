@@ -26,9 +26,9 @@ def _cells(epsilon: float, effort: Effort) -> list[Cell]:
 def _draw(epsilon: float, found: Sweep) -> Drawing:
     figure, (left, right) = style.panels(2)
     error_bars(left, Lines(found), ARMS, lambda cell: cell.data.size)
-    published = [row for row in recorded("uniform-interval", n=2500) if row["epsilon"] == epsilon]
+    published = [row for row in recorded("uniform-interval", n=2500) if row.epsilon == epsilon]
     for arm in ARMS:
-        hollow(left, [row for row in published if row["mechanism"] == arm.label], arm, "B")
+        hollow(left, [row for row in published if row.mechanism == arm.label], arm, "size")
     left.set_xscale("log")
     left.minorticks_off()
     left.set_xlabel("domain size B")
