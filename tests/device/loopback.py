@@ -8,6 +8,7 @@ the socket and may do anything with it.
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -145,10 +146,12 @@ class Server:
     bits: dict[str, list[int]] = field(default_factory=dict)  # by token, every arrival
     claims: set[str] = field(default_factory=set)
     accepted: int = 0
+    tls: ssl.SSLContext | None = None
 
     def __enter__(self) -> Server:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
-        self.base = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        scheme = "http" if self.tls is None else "https"
+        self.base = f"{scheme}://127.0.0.1:{self._listener.getsockname()[1]}"
         self._open: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
         return self
@@ -203,6 +206,8 @@ class Server:
 
     def _serve(self, sock: socket.socket) -> None:
         try:
+            if self.tls is not None:
+                sock = self.tls.wrap_socket(sock, server_side=True)
             with sock, sock.makefile("rb") as file:
                 while (request := read_request(file)) is not None:
                     self.requests.append(request)

@@ -147,16 +147,16 @@ class Device:
         manifest = _manifest(invite, caller)
         rule = self._rule(manifest.measurement)
         _check_campaign(rule, manifest)
-        _check_budget(rule, manifest, self.ledger.answers(manifest.measurement))
+        _check_budget(rule, campaign, manifest, self.ledger.answers(manifest.measurement))
         index = rule.domain.index(value)
         token = self._token(invite)
         if invite.link is not None:
             _claim(invite, invite.link, token, caller)
-        ticket = _ticket(manifest, token, caller)
+        ticket = _ticket(campaign, manifest, token, caller)
 
         def throw(so_far: Sequence[Answer]) -> Answer:
             # Again, now under the lock: another process may have answered while this one was asking.
-            _check_budget(rule, manifest, so_far)
+            _check_budget(rule, campaign, manifest, so_far)
             coin = Coin(manifest.flip_threshold)
             bit = respond(coin, index, ticket.threshold)
             return Answer(
@@ -256,8 +256,8 @@ def _manifest(invite: Invite, caller: Caller) -> Manifest:
         raise ManifestRefused("manifest-malformed", f"the manifest cannot be read: {error}") from error
 
 
-def _ticket(manifest: Manifest, token: str, caller: Caller) -> Ticket:
-    response = caller.call("POST", path_of(manifest.id, "query"), query_request(token), limit=MAX_REQUEST)
+def _ticket(campaign: str, manifest: Manifest, token: str, caller: Caller) -> Ticket:
+    response = caller.call("POST", path_of(campaign, "query"), query_request(token), limit=MAX_REQUEST)
     try:
         ticket = Ticket.parse(response.body)
     except WireError as error:
@@ -301,9 +301,9 @@ def _check_coin(rule: Rule, flips: int) -> None:
         )
 
 
-def _check_budget(rule: Rule, manifest: Manifest, so_far: Sequence[Answer]) -> None:
+def _check_budget(rule: Rule, campaign: str, manifest: Manifest, so_far: Sequence[Answer]) -> None:
     """Refuse what would be one answer too many, or too dear with all that were given (or may have been)."""
-    others = [answer for answer in so_far if answer.campaign != manifest.id]
+    others = [answer for answer in so_far if answer.campaign != campaign]
     name = manifest.measurement
     if len(others) >= rule.answers:
         raise PolicyRefused(
