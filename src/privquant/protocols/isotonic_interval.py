@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privquant._numba import njit
+from privquant.privacy.binomial import lower_tail
 from privquant.protocols.isotonic_fit import (
     Floats,
     Search,
@@ -100,28 +101,14 @@ def walk_bound(steps: int, p: float, alpha: float) -> float:
 
 
 def _reflected_bound(steps: int, p: float, alpha: float) -> float:
-    """The largest k with 2 P(Bin(steps, p) <= k) <= alpha, as a level."""
-    log_odds = math.log1p(-p) - math.log(p)
-    k = math.floor(steps * p)
-    log_mass = (
-        math.lgamma(steps + 1.0)
-        - math.lgamma(k + 1.0)
-        - math.lgamma(steps - k + 1.0)
-        + k * math.log(p)
-        + (steps - k) * math.log1p(-p)
-    )
-    # masses from the mode down to where they stop mattering, then summed from the far end up
-    masses = [log_mass]
-    while k - len(masses) >= 0 and masses[-1] > math.log(alpha) - 60.0:
-        j = k - len(masses) + 1
-        masses.append(masses[-1] + math.log(j) - math.log(steps - j + 1.0) + log_odds)
-    tail = 0.0
-    allowed = k - len(masses)
-    for back, mass in enumerate(reversed(masses)):
-        tail += math.exp(mass)
-        if 2.0 * tail > alpha * (1.0 - 1e-6):
-            break
-        allowed = k - len(masses) + 1 + back
+    """From the largest k with 2 P(Bin(steps, p) <= k) <= alpha."""
+    allowed, over = -1, math.floor(steps * p)
+    while over - allowed > 1:
+        middle = (allowed + over) // 2
+        if 2.0 * lower_tail(middle, steps, p) <= alpha:
+            allowed = middle
+        else:
+            over = middle
     return steps * p - allowed + math.log(2.0)
 
 

@@ -17,6 +17,9 @@ from privquant.privacy.shuffle import local_epsilon
 from privquant.protocols.isotonic import Isotonic
 from privquant.validation import check_count, check_epsilon, check_probability
 
+# A coin less than this many times as honest is not worth trusting a shuffler for.
+_WORTH_IT = 1.01
+
 
 def round_sizes(users: int, epsilon: float, size: int) -> list[int]:
     """The users of each round.
@@ -65,9 +68,12 @@ def shuffled_isotonic(
         batch: local_epsilon(epsilon=e, delta=d, batch=batch, method=method, rtol=rtol, cap=cap)
         for batch in set(sizes)
     }
+    gains = max(allowed.values()) > _WORTH_IT * e
+    if not gains and max(allowed.values()) > e:
+        allowed = dict.fromkeys(allowed, e)
     coins = {batch: Coin.of(local) for batch, local in allowed.items()}
     most = max(coin.epsilon for coin in coins.values())
-    if max(allowed.values()) <= e:
+    if not gains:
         guarantee = Guarantee("local", most)
     else:
         guarantee = Guarantee("shuffle", e, d, most, min(sizes))

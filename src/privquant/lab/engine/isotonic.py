@@ -33,7 +33,17 @@ from privquant.protocols.isotonic_course import (
     certified,
     thresholds_for,
 )
-from privquant.protocols.isotonic_fit import Search, Table, add_counts, clear, new_table
+from privquant.protocols.isotonic_fit import (
+    Search,
+    Table,
+    add_counts,
+    clear,
+    counts_at,
+    least_rate,
+    new_table,
+    profile,
+    target_rate,
+)
 from privquant.protocols.isotonic_rules import SPREAD_POINTS, batch_size, lone_share
 from privquant.validation import check_count
 
@@ -41,12 +51,14 @@ Ints = NDArray[np.int64]
 
 
 class Outcomes(NamedTuple):
-    """One row a trial: the answers' indices (a column a quantile), and the ends of the certified intervals
-    (quantile, lower or upper; -1 where there is no bound; empty without an interval).
+    """One row a trial: the answers' indices (a column a quantile), the ends of the certified intervals (quantile,
+    lower or upper; -1 where there is no bound; empty without an interval), and the ends of likelihood-ratio sets
+    (empty unless asked for).
     """
 
     answers: Ints
     ends: Ints
+    likely: Ints
 
 
 class _Run(NamedTuple):
@@ -81,8 +93,12 @@ def outcomes(
     draw: str = "empirical",
     rounds: int | None = None,
     in_flight: int | None = None,
+    likelihood_ratio: float | None = None,
 ) -> Outcomes:
-    """Answers and intervals of independent runs; give at most one of rounds and in_flight (see `lab.run`)."""
+    """Answers and intervals of independent runs; give at most one of rounds and in_flight (see `lab.run`).
+
+    likelihood_ratio: the cut of likelihood-ratio sets, which do NOT cover: they are a negative control.
+    """
     assert isinstance(template, Isotonic)
     fixed = template.rounds is not None
     if (rounds is not None) + (in_flight is not None) + fixed > 1:
@@ -109,6 +125,7 @@ def outcomes(
     cells = new_cells(1 if statistical else room)
     found = np.empty((trials, quantiles), np.int64)
     ends = np.full((trials, quantiles if roles == 3 else 0, 2), -1, np.int64)
+    likely = np.empty((trials, 0 if likelihood_ratio is None else quantiles, 2), np.int64)
     for trial in range(trials):
         clear(table)
         fill(cells, sample.n)
@@ -121,7 +138,9 @@ def outcomes(
         answers(table, template.search, template.course, found[trial])
         if roles == 3:
             certified(table, template.search, template.course, ends[trial])
-    return Outcomes(found, ends)
+        if likelihood_ratio is not None:
+            _likely(table, template.search, template.course, likelihood_ratio, likely[trial])
+    return Outcomes(found, ends, likely)
 
 
 def _room(template: Isotonic, rounds: int, in_flight: int) -> int:
@@ -148,6 +167,25 @@ def _ones(cells: Cells, run: _Run, threshold: int, count: int, coin: int, rng: n
         below = draw(cells, run.values, run.cumulative, threshold, count, rng)
     flip = run.flips[coin]
     return below - binomial(below, flip, rng) + binomial(count - below, flip, rng)
+
+
+@njit(cache=True)
+def _likely(table: Table, search: Search, course: Course, cut: float, out: Ints) -> None:
+    """Ends of the cells whose log-likelihood is within cut/2 of the best."""
+    count = table.held[0]
+    least = least_rate(search)
+    for j in range(course.quantiles.size):
+        n, s, _ = counts_at(table, search, course.quantiles[j])
+        profile(table, n, s, target_rate(search, course.quantiles[j]), 0.0, least, 1.0 - least)
+        best = table.fit[: count + 1].max()
+        first = 0
+        while 2.0 * (best - table.fit[first]) > cut:
+            first += 1
+        last = count
+        while 2.0 * (best - table.fit[last]) > cut:
+            last -= 1
+        out[j, 0] = table.threshold[first - 1] + 1 if first > 0 else 0
+        out[j, 1] = table.threshold[last] if last < count else search.last
 
 
 @njit(cache=True)
