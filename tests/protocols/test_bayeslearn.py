@@ -31,11 +31,10 @@ def crowd(size: int, users: int, seed: int = 0) -> Users:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("options", [{"update": "counts"}, {"alpha": 0.04}, {"coin_rule": "published"}], ids=str)
-def test_conforms_under_its_options(check, options: dict) -> None:  # type: ignore[no-untyped-def]
-    if options.get("coin_rule") == "published" and check.__name__ == "finds_ties_constants_and_gaps":
+def test_conforms_under_the_published_rule(check) -> None:  # type: ignore[no-untyped-def]
+    if check.__name__ == "finds_ties_constants_and_gaps":
         pytest.skip("the published rule has no cell for the lowest value")
-    check(Case("bayeslearn", options))
+    check(Case("bayeslearn", {"coin_rule": "published"}))
 
 
 def test_alpha_is_c_times_the_root() -> None:
@@ -108,9 +107,8 @@ def test_ten_thousand_reports_to_one_threshold_underflow_nothing() -> None:
 @pytest.mark.parametrize("quantile", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("update", ["text", "counts"])
 def test_any_quantile_is_found_directly(quantile: float, update: str) -> None:
-    """4000 nearly honest users on 2^20 values: the rank error is below 0.06 (three times the error of the
-    posterior's width c sqrt(ln B/n)/kappa would be 0.11); fixed seed."""
-    size, users = 2**20, 4000
+    """2500 nearly honest users on 2^20 values: the rank error is below 0.06; fixed seed."""
+    size, users = 2**20, 2500
     rng = np.random.default_rng(3)
     sample = Sample(np.minimum(rng.pareto(1.5, users) * 5000, size - 1).astype(np.int64), size)
     made = protocol("bayeslearn", Integers(0, size - 1), users=users, epsilon=5.0, quantile=quantile, update=update)

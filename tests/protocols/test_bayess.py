@@ -50,9 +50,7 @@ EXCUSED = {
     "published": {"reports_may_come_in_any_order", "finds_ties_constants_and_gaps"},
 }
 OPTIONS = [
-    ({}, ""),
-    ({"final": "test"}, "theorem"),
-    ({"final": "test", "split": "experiments"}, ""),
+    ({"final": "test", "split": "theorem"}, "theorem"),
     ({"behaviour": "published"}, "published"),
 ]
 
@@ -77,7 +75,7 @@ def test_users_are_split_as_the_paper_says() -> None:
 
 
 def test_the_theorem_learns_with_a_quarter_and_tests_with_a_quarter() -> None:
-    made, users = make(users=400, final="test"), crowd(10_000, 400)
+    made, users = make(users=400, final="test", split="theorem"), crowd(10_000, 400)
     assert made.plan == (100, 0, 100)
     run(made, users)
     assert made.asked == 200

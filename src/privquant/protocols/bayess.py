@@ -9,7 +9,7 @@
 
 split="experiments" gives the phases users as n ln B : n ln ln B : n; split="theorem" learns once with a
 quarter of the users, gamma = 1/13, spends another quarter on the survivors and asks nobody else, as the proof
-of the theorem does. "theorem" is the default with final="test", "experiments" with final="search".
+of the theorem does.
 
 behaviour="published" is what the recorded runs of the authors' program can only be reproduced with. It is a
 preset of these options, each of which may be given on its own:
@@ -74,7 +74,7 @@ class BayeSS(ThresholdProtocol):
         alpha: float | None = None,
         c: float = DEFAULT_C,
         final: str = "search",
-        split: str | None = None,
+        split: str = "experiments",
         behaviour: str = "text",
         coin_rule: str | None = None,
         first_step: str | None = None,
@@ -89,7 +89,7 @@ class BayeSS(ThresholdProtocol):
         self.alpha = self._alpha or learning_alpha(self.domain.size, self.users, self.tau, self.c)
         self.channel = Channel.of(self.tau, self.alpha)
         self.final = check_choice(final, "final", FINALS)
-        self.split = check_choice(split or ("theorem" if self.final == "test" else "experiments"), "split", SPLITS)
+        self.split = check_choice(split, "split", SPLITS)
         published = check_choice(behaviour, "behaviour", BEHAVIOURS) == "published"
         self.behaviour = behaviour
         chosen = {"coin_rule": coin_rule, "first_step": first_step, "reduction": reduction, "search": search}
