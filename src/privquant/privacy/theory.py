@@ -47,3 +47,27 @@ def _coin(alpha: float, epsilon: float, sampling_variance: float) -> float:
     # e^eps / (e^eps - 1)^2 = 1 / (2 sinh(eps/2))^2, which neither overflows early nor cancels.
     coin_variance = 0.25 / math.sinh(min(e, 700.0) / 2.0) ** 2
     return 2.0 * (sampling_variance + coin_variance) / a**2 + 2.0 / (3.0 * a * math.tanh(e / 2.0))
+
+
+def cdf_drift_probability(*, users: int, alpha: float, thresholds: int = 1) -> float:
+    """Lemma 3.1: the chance that, while half of the users are asked without replacement, the CDF of those not yet
+    asked moves by alpha or more at one of `thresholds` thresholds.
+
+    2 exp(-alpha^2 m / 2) for each, m = users/2, by Azuma's inequality with the constant of its proof.
+    """
+    half = check_count(users, "users") / 2.0
+    each = 2.0 * math.exp(-(check_probability(alpha, "alpha") ** 2) * half / 2.0)
+    return min(1.0, check_count(thresholds, "thresholds", 1) * each)
+
+
+def search_flips_order(*, size: int, alpha: float) -> float:
+    """Theorem 3.2: ln B / alpha^2, the order of growth of the coin flips that noisy binary search needs.
+
+    The paper leaves the constant open; here it is 1, and the number is an order of growth, not a head count.
+    """
+    return math.log(check_count(size, "size", 2)) / check_probability(alpha, "alpha") ** 2
+
+
+def padded_rate(rate: float, tau: float) -> float:
+    """Padding lemma: (1 - tau)/2 + F/2, what a CDF value F becomes when n virtual users are added."""
+    return (1.0 - tau) / 2.0 + rate / 2.0
