@@ -1,0 +1,97 @@
+"""Naive search and the tree by exact counts: against asking every simulated user, and from n = 10^4 to 10^8.
+
+A row of the first kind times a trial of the protocol object asking users one by one (in random order, each with
+their own coin) against a trial by counts, side by side. A row of the second kind is a trial's cost over its cost at
+n = 10^4: users are given as a histogram, whose making is not part of a trial.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from measure import Row, best, row, side_by_side
+
+from privquant.domain import Integers
+from privquant.lab.data import dataset
+from privquant.lab.engine import simulator
+from privquant.lab.populations import Users
+from privquant.lab.run import run
+from privquant.lab.sample import Sample
+from privquant.protocols.base import Protocol
+from privquant.protocols.registry import protocol
+
+SIZE = 4**8
+CASES = (
+    ("naive search", "naive", {}, 10**4),
+    ("naive search", "naive", {}, 10**6),
+    ("tree, Hadamard, descent", "hierarchical", {"encoding": "hadamard"}, 10**4),
+    ("tree, OUE, descent", "hierarchical", {"encoding": "oue"}, 1000),
+    ("tree, OUE, argmin", "hierarchical", {"encoding": "oue", "answer": "argmin"}, 1000),
+)
+GROWING = (10**4, 10**5, 10**6, 10**7, 10**8)
+BLOCK = 50
+
+
+class OneByOne:
+    """A population that cannot answer by counts: every user looks at their own value and throws their own coin."""
+
+    def __init__(self, sample: Sample, rng: np.random.Generator) -> None:
+        self.answer = Users(sample, rng).answer
+
+
+def by_asking(template: Protocol, sample: Sample) -> None:
+    run(template.fresh(), OneByOne(sample, np.random.default_rng(1)))
+
+
+def by_counts(template: Protocol, sample: Sample, trials: int) -> None:
+    simulator(template)(template, sample, trials, np.random.default_rng(1), draw="empirical")
+
+
+def against_asking() -> list[Row]:
+    found = []
+    for title, name, options, n in CASES:
+        sample = dataset("pareto", n=n, size=SIZE).sample()
+        template = protocol(name, Integers(0, SIZE - 1), users=n, epsilon=1.0, **options)
+        asked, counted = side_by_side(
+            lambda template=template, sample=sample: by_asking(template, sample),
+            lambda template=template, sample=sample: by_counts(template, sample, BLOCK),
+        )
+        found.append(row("by users over by counts", f"{title}, n = {n}, B = 4^8", asked, counted / BLOCK, "trial"))
+    return found
+
+
+def histogram(n: int) -> Sample:
+    """n users of the Pareto data's shape, without a list of them."""
+    listed = dataset("pareto", n=min(n, 10**6), size=SIZE).sample()
+    return Sample.of_counts(listed.values, np.diff(listed.cumulative, prepend=0) * (n // listed.n), SIZE)
+
+
+def growth() -> list[Row]:
+    found = []
+    for title, name in (("naive search", "naive"), ("tree by descent", "hierarchical")):
+        costs = []
+        for n in GROWING:
+            sample = histogram(n)
+            template = protocol(name, Integers(0, SIZE - 1), users=n, epsilon=1.0)
+            costs.append(best(lambda t=template, s=sample: by_counts(t, s, BLOCK), turns=5) / BLOCK)
+        found += [
+            {
+                "benchmark": "growth with n, by counts",
+                "case": f"{title}, n = 10^{len(str(n)) - 1}, B = 4^8",
+                "baseline_seconds": costs[0],
+                "ours_seconds": cost,
+                "unit": "trial",
+                "ratio": cost / costs[0],
+            }
+            for n, cost in zip(GROWING, costs, strict=True)
+        ]
+    return found
+
+
+def rows() -> list[Row]:
+    return against_asking() + growth()
+
+
+if __name__ == "__main__":
+    for line in rows():
+        cost, ratio = 1e6 * line["ours_seconds"], line["ratio"]
+        print(f"{line['benchmark']:26} {line['case']:48} {cost:10.1f} us {ratio:10.2f}")
