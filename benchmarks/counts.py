@@ -7,8 +7,10 @@ n = 10^4: users are given as a histogram, whose making is not part of a trial.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
-from measure import Row, best, row, side_by_side
+from measure import Row, row, seconds, side_by_side
 
 from privquant.domain import Integers
 from privquant.lab.data import dataset
@@ -29,6 +31,7 @@ CASES = (
 )
 GROWING = (10**4, 10**5, 10**6, 10**7, 10**8)
 BLOCK = 50
+TURNS = 40
 
 
 class OneByOne:
@@ -52,8 +55,7 @@ def against_asking() -> list[Row]:
         sample = dataset("pareto", n=n, size=SIZE).sample()
         template = protocol(name, Integers(0, SIZE - 1), users=n, epsilon=1.0, **options)
         asked, counted = side_by_side(
-            lambda template=template, sample=sample: by_asking(template, sample),
-            lambda template=template, sample=sample: by_counts(template, sample, BLOCK),
+            partial(by_asking, template, sample), partial(by_counts, template, sample, BLOCK)
         )
         found.append(row("by users over by counts", f"{title}, n = {n}, B = 4^8", asked, counted / BLOCK, "trial"))
     return found
@@ -68,11 +70,13 @@ def histogram(n: int) -> Sample:
 def growth() -> list[Row]:
     found = []
     for title, name in (("naive search", "naive"), ("tree by descent", "hierarchical")):
-        costs = []
+        works = []
         for n in GROWING:
-            sample = histogram(n)
             template = protocol(name, Integers(0, SIZE - 1), users=n, epsilon=1.0)
-            costs.append(best(lambda t=template, s=sample: by_counts(t, s, BLOCK), turns=5) / BLOCK)
+            works.append(partial(by_counts, template, histogram(n), BLOCK))
+        # Turn by turn through all n, so that a slow moment of the machine does not fall on one of them alone.
+        turns = [[seconds(work) for work in works] for _ in range(TURNS)]
+        costs = [min(times) / BLOCK for times in zip(*turns, strict=True)]
         found += [
             {
                 "benchmark": "growth with n, by counts",
