@@ -93,14 +93,7 @@ def measure(devices: int, connections: int, database: str, workers: int) -> dict
             watch = Watch(server.pid)
             used = sum(watch.process.cpu_times()[:2])
             watch.start()
-            command = [
-                str(build(data)),
-                str(settings.port),
-                campaign,
-                str(data / "tokens"),
-                str(connections),
-                str(TOP),
-            ]
+            where = [str(settings.port), campaign, str(data / "tokens"), str(connections), str(TOP)]
             found: dict[str, Any] = json.loads(
                 subprocess.run([program, *where], check=True, capture_output=True).stdout
             )

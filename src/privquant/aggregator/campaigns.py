@@ -18,7 +18,7 @@ from typing import Any
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from privquant.aggregator.fold import Fold, estimates_of, key_of
+from privquant.aggregator.fold import Fold, Options, campaign_options, estimates_of, key_of
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.operators import note
 from privquant.aggregator.store import schema
@@ -73,7 +73,7 @@ class Draft:
     planned_users: int
     quantiles: tuple[float, ...] = (0.5,)
     protocol: str = "isotonic"
-    options: tuple[tuple[str, str | int | bool | None], ...] = ()
+    options: Options = ()
     interval: float | None = None
     waves: Waves = ONE_WAVE
     opens: int | None = None
@@ -102,7 +102,7 @@ class Campaigns:
             epsilon=epsilon,
             flip_threshold=flip_threshold(epsilon),
             protocol=draft.protocol,
-            options=tuple(sorted(draft.options)),
+            options=campaign_options(draft.protocol, draft.options),
             interval=draft.interval,
             planned_users=draft.planned_users,
             waves=draft.waves,

@@ -17,6 +17,14 @@ from privquant.protocols.registry import protocol
 from privquant.wire import Manifest, WireError, real_from_wire
 
 Key = tuple[int, int, int, int]
+Options = tuple[tuple[str, str | int | bool | None], ...]
+
+AT_LEAST = 64
+"""Users the next queries are made for: a protocol that spreads a batch needs one to spread."""
+
+SPREAD = "0.25"
+"""Isotonic search in a campaign spreads its thresholds unless told otherwise: many devices are in flight before the
+first of them is heard (benchmarks/service/in_flight.py has the figures)."""
 
 
 def build_protocol(manifest: Manifest) -> ThresholdProtocol:
@@ -44,6 +52,14 @@ def build_protocol(manifest: Manifest) -> ThresholdProtocol:
             f"protocol {manifest.protocol!r} uses other coins than the manifest's one, which is all a device throws"
         )
     return built
+
+
+def campaign_options(protocol_name: str, options: Options) -> Options:
+    """The options a new campaign gets: what the operator said, and what a campaign needs beside it."""
+    given = dict(options)
+    if protocol_name == "isotonic" and "rounds" not in given:
+        given.setdefault("spread", SPREAD)
+    return tuple(sorted(given.items()))
 
 
 def _option(value: str | int | bool | None) -> str | int | float | bool | None:
@@ -85,7 +101,7 @@ class Fold:
     def next_queries(self) -> list[tuple[Query, int]]:
         """What to hand out next. Users in flight count as not asked: whether they will answer is not known."""
         self.protocol.asked = self.protocol.heard + self.protocol.given_up
-        pairs = self.protocol.ask_counts(max(1, self.protocol.batch_size()))
+        pairs = self.protocol.ask_counts(max(AT_LEAST, self.protocol.batch_size()))
         return [(query, users) for query, users in pairs if isinstance(query, Query)]
 
     def estimates(self) -> list[Estimate]:

@@ -1,0 +1,245 @@
+"""The demo: the real server, real devices over real HTTP, one kill -9 on the way, and a count that must be exact.
+
+Nothing here is a shortcut: the server is the process `privquant serve` is, and every device is `privquant.device`
+with its own policy and its own ledger on disk. The devices' receipts are compared with the server's counts, query
+by query and bit by bit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+import json
+import queue
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from privquant.aggregator.operators import add_operator
+from privquant.aggregator.process import ServerProcess, free_port
+from privquant.aggregator.settings import Settings
+from privquant.aggregator.store.migrate import migrate, open_engine
+from privquant.domain import Integers
+from privquant.wire import domain_to_wire
+
+MEASUREMENT = "monthly-spending"
+DOMAIN = Integers(0, 20_000)
+PROCESSES = 2
+THREADS = 12
+KILL_AT = 0.4
+"""Share of the devices that have answered when the server is killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What the demo shows while it runs."""
+
+    answered: int
+    devices: int
+    estimate: int | None
+    event: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the demo ended. `exact`: every device's report was counted, once, as the bit it sent."""
+
+    devices: int
+    acknowledged: int
+    counted: int
+    failed: int
+    exact: bool
+    verified: bool
+    estimate: int | None
+    truth: int
+    rank_error: float
+    privacy: str
+    seconds: float
+    reports_per_second: float
+    restart_seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def people(count: int, seed: int) -> list[int]:
+    """What a made-up population spends in a month; skewed, as such things are."""
+    rng = random.Random(seed)
+    return [min(DOMAIN.high, int(rng.lognormvariate(7.2, 0.6))) for _ in range(count)]
+
+
+def rank_error(values: list[int], estimate: int, quantile: float) -> float:
+    """How far the quantile is from the ranks that `estimate` covers in the data."""
+    ordered = sorted(values)
+    below = bisect.bisect_left(ordered, estimate) / len(ordered)
+    up_to = bisect.bisect_right(ordered, estimate) / len(ordered)
+    return max(0.0, below - quantile, quantile - up_to)
+
+
+def run(devices: int, *, epsilon: float = 1.0, seed: int = 1, show: Callable[[Moment], None]) -> Outcome:
+    """Run it all in a folder that is removed afterwards."""
+    with tempfile.TemporaryDirectory(prefix="privquant-demo-") as folder:
+        return _Demo(Path(folder), devices, epsilon, seed, show).run()
+
+
+class _Demo:
+    def __init__(
+        self, folder: Path, devices: int, epsilon: float, seed: int, show: Callable[[Moment], None]
+    ) -> None:
+        self.folder = folder
+        self.epsilon = epsilon
+        self.values = people(devices, seed)
+        self.show = show
+        self.settings = Settings(data=folder / "data", port=free_port(), public_url="")
+        self.server = ServerProcess(self.settings, log=folder / "server.log")
+        self.receipts: list[dict[str, Any]] = []
+        self.lines: queue.Queue[str | None] = queue.Queue()
+        self.estimate: int | None = None
+        self.restart_seconds = 0.0
+
+    def run(self) -> Outcome:
+        self.token = asyncio.run(self._operator())
+        self._say("starting the server")
+        self.server.start()
+        fleet: list[subprocess.Popen[str]] = []
+        try:
+            campaign = self._campaign()
+            invites = self._invites(campaign)
+            self._say("the devices answer")
+            began = time.perf_counter()
+            fleet = [self._start(place, invites) for place in range(PROCESSES)]
+            self._follow(campaign)
+            seconds = time.perf_counter() - began
+            self._look(campaign)
+            return self._outcome(campaign, seconds)
+        finally:
+            for process in fleet:
+                process.kill()
+                process.wait()
+            self.server.stop()
+
+    async def _operator(self) -> str:
+        engine = open_engine(self.settings)
+        try:
+            await migrate(engine)
+            return await add_operator(engine, "demo")
+        finally:
+            await engine.dispose()
+
+    def _call(self, method: str, path: str, form: Any = None) -> Any:
+        return self.server.call(method, path, form, token=self.token)
+
+    def _campaign(self) -> str:
+        form = {
+            "measurement": MEASUREMENT,
+            "question": "How much do you spend in a month?",
+            "domain": domain_to_wire(DOMAIN),
+            "epsilon": self.epsilon,
+            "planned_users": len(self.values),
+        }
+        made = self._call("POST", "/v1/campaigns", form)
+        self.key_fingerprint = made["key_fingerprint"]
+        return str(made["id"])
+
+    def _invites(self, campaign: str) -> list[str]:
+        found: list[str] = []
+        while len(found) < len(self.values):
+            form = {"count": min(100_000, len(self.values) - len(found))}
+            found += self._call("POST", f"/v1/campaigns/{campaign}/invites", form).splitlines()[1:]
+        return found
+
+    def _start(self, place: int, invites: list[str]) -> subprocess.Popen[str]:
+        ledgers = self.folder / f"ledgers-{place}"
+        ledgers.mkdir()
+        job = {
+            "people": list(zip(invites, self.values, strict=True))[place::PROCESSES],
+            "ledgers": str(ledgers),
+            "threads": THREADS,
+            "domain": domain_to_wire(DOMAIN),
+            "measurement": MEASUREMENT,
+            "epsilon": self.epsilon,
+            "key_fingerprint": self.key_fingerprint,
+        }
+        command = [sys.executable, "-m", "privquant.aggregator.demo_devices"]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+        def pump() -> None:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            with process.stdin as sink:
+                json.dump(job, sink)
+            for line in process.stdout:
+                self.lines.put(line)
+            self.lines.put(None)
+
+        threading.Thread(target=pump, daemon=True).start()
+        return process
+
+    def _follow(self, campaign: str) -> None:
+        """Collect receipts, keep the estimate fresh, and kill the server once on the way."""
+        running, killed, looked = PROCESSES, False, 0.0
+        while running:
+            try:
+                line = self.lines.get(timeout=0.2)
+            except queue.Empty:
+                line = ""
+            if line is None:
+                running -= 1
+            elif line:
+                self.receipts.append(json.loads(line))
+            if not killed and len(self.receipts) >= KILL_AT * len(self.values):
+                killed = True
+                self._say("kill -9 of the server")
+                self.server.kill()
+                self.restart_seconds = self.server.start()
+                self._say(f"the server is back after {self.restart_seconds:.1f} s; devices send again")
+            if time.perf_counter() - looked > 0.5:
+                looked = time.perf_counter()
+                self._look(campaign)
+
+    def _look(self, campaign: str) -> None:
+        shown = self._call("GET", f"/v1/campaigns/{campaign}")
+        self.estimate = shown["estimates"][0]["value"]
+        self._say("")
+
+    def _say(self, event: str) -> None:
+        self.show(Moment(len(self.receipts), len(self.values), self.estimate, event))
+
+    def _outcome(self, campaign: str, seconds: float) -> Outcome:
+        verified = self._call("GET", f"/v1/campaigns/{campaign}/verify")
+        exported = self._call("GET", f"/v1/campaigns/{campaign}/export")
+        privacy = self._call("GET", f"/v1/campaigns/{campaign}")["privacy"]
+        sent = Counter((r["asked"], r["bit"]) for r in self.receipts if "bit" in r)
+        counted: Counter[tuple[int, int]] = Counter()
+        for row in exported["counts"]:
+            asked = DOMAIN.value(int(row["threshold"]))
+            counted[asked, 1] += row["ones"]
+            counted[asked, 0] += row["answered"] - row["ones"]
+        failed = [r["error"] for r in self.receipts if "error" in r]
+        if failed:
+            self._say(f"{len(failed)} devices did not answer, the first because: {failed[0]}")
+        value = exported["estimates"][0]["value"]
+        every_one = sum(sent.values()) == len(self.values) and +counted == sent
+        return Outcome(
+            devices=len(self.values),
+            acknowledged=sum(sent.values()),
+            counted=sum(counted.values()),
+            failed=len(failed),
+            exact=every_one,
+            verified=bool(verified["ok"]),
+            estimate=value,
+            truth=sorted(self.values)[(len(self.values) - 1) // 2],
+            rank_error=1.0 if value is None else rank_error(self.values, value, 0.5),
+            privacy=privacy,
+            seconds=seconds,
+            reports_per_second=sum(sent.values()) / seconds,
+            restart_seconds=self.restart_seconds,
+        )

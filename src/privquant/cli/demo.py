@@ -1,0 +1,88 @@
+"""`privquant demo`: the deployed system on this machine, start to end, in under a minute."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from privquant.errors import InvalidInput, MissingDependency
+
+if TYPE_CHECKING:
+    from privquant.aggregator.demo import Moment, Outcome
+
+
+def register(app: typer.Typer) -> None:
+    app.command("demo")(demo)
+
+
+def demo(
+    devices: Annotated[int, typer.Option(help="How many devices answer.")] = 5_000,
+    epsilon: Annotated[float, typer.Option(help="Privacy of each answer.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Of the made-up values; the devices' coins take no seed.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and nothing else.")] = False,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the campaign's page, where there is one.")
+    ] = True,
+) -> None:
+    """Run the real thing on this machine: a server, and a fleet of devices that answer it over HTTP.
+
+    The server is killed with kill -9 once on the way and started again. The exit code is 0 if and only if every
+    device's report was counted exactly once.
+    """
+    try:
+        from privquant.aggregator.demo import run
+    except ImportError as error:
+        raise MissingDependency("the demo", error.name or "fastapi", "service") from error
+    if not 1 <= devices <= 1_000_000:
+        raise InvalidInput(f"devices must lie in 1 .. 1000000, got {devices}")
+    if as_json:
+        outcome = run(devices, epsilon=epsilon, seed=seed, show=lambda moment: None)
+        typer.echo(json.dumps(outcome.to_dict(), indent=1))
+    else:
+        with _live() as show:
+            outcome = run(devices, epsilon=epsilon, seed=seed, show=show)
+        _print(outcome)
+    raise typer.Exit(0 if outcome.exact and outcome.verified else 1)
+
+
+@contextmanager
+def _live() -> Iterator[Callable[[Moment], None]]:
+    """A progress bar that also shows the estimate as it moves; events stay above it."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns) as bar:
+        task = bar.add_task("no estimate yet", total=None)
+
+        def show(moment: Moment) -> None:
+            if moment.event:
+                bar.console.print(moment.event)
+            shown = "no estimate yet" if moment.estimate is None else f"median about {moment.estimate}"
+            bar.update(task, completed=moment.answered, total=moment.devices, description=shown)
+
+        yield show
+
+
+def _print(outcome: Outcome) -> None:
+    counted = "every report counted exactly once" if outcome.exact else "NOT every report was counted exactly once"
+    lines = (
+        f"estimate     {outcome.estimate}",
+        f"truth        {outcome.truth}   (known to nobody but this demo)",
+        f"rank error   {outcome.rank_error:.4f}",
+        f"users        {outcome.acknowledged} of {outcome.devices}, {outcome.counted} counted: {counted}",
+        f"log          {'agrees with counts and estimate' if outcome.verified else 'DISAGREES with the counts'}",
+        f"privacy      {outcome.privacy}",
+        f"speed        {outcome.reports_per_second:.0f} reports/s over {outcome.seconds:.1f} s, "
+        f"with one kill -9 and a restart of {outcome.restart_seconds:.1f} s",
+    )
+    for line in lines:
+        typer.echo(line)
