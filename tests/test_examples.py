@@ -1,0 +1,28 @@
+"""Every example runs as it stands and says something sensible."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+SAYS = {
+    "salary_survey.py": ("400 people at epsilon 1.5: expect an error of", "median salary:"),
+    "latency_p99.py": ("p50:", "p90:", "p99:"),
+    "own_protocol.py": ("Estimate(0 at quantile 0.5; 5000 users heard", "one-question"),
+}
+
+
+def test_every_example_is_tried():
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(SAYS)
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_example(name):
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / name], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    for text in SAYS[name]:
+        assert text in done.stdout
