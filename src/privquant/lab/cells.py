@@ -81,7 +81,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """Which cell this is, in one line. The number of trials is no part of it: more trials extend a cell."""
+        """Which cell this is, in one line. Trials are no part of it: more whole blocks extend a cell."""
         settings = {
             "data": self.data.key,
             "protocol": self.protocol,
@@ -93,6 +93,14 @@ class Cell:
             **({"padded": True} if self.padded else {}),
         }
         return json.dumps(settings, sort_keys=True, default=str)
+
+    @property
+    def run(self) -> tuple[str, int]:
+        """Which run of which cell: outcomes are filed under the key and the number of trials.
+
+        Engines draw a block's trials together, so a shorter block is no part of a longer one.
+        """
+        return self.key, self.trials
 
     def seed(self, root: int) -> int:
         """The seed of this cell's trials under a sweep's root seed; fits a signed 64-bit integer."""

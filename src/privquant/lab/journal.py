@@ -26,7 +26,7 @@ class Journal:
     def __init__(self, path: Path, header: Mapping[str, Any], *, resume: bool) -> None:
         self.path = path
         self._header = {"format": _FORMAT, **header}
-        self.finished: dict[str, Outcome] = {}
+        self.finished: dict[tuple[str, int], Outcome] = {}
         if path.exists():
             if not resume:
                 raise InvalidInput(
@@ -38,18 +38,8 @@ class Journal:
         if path.stat().st_size == 0:
             self._append(self._header)
 
-    def outcome(self, cell: Cell) -> Outcome | None:
-        """The cell's outcome if it was finished with at least as many trials; more trials only extend a cell."""
-        found = self.finished.get(cell.key)
-        if found is None or found.answers.size < cell.trials:
-            return None
-        count = cell.trials
-        return Outcome(
-            found.answers[:count], found.below[:count], found.upto[:count], found.truth, found.truth_rank, found.n
-        )
-
     def add(self, cell: Cell, outcome: Outcome) -> None:
-        self.finished[cell.key] = outcome
+        self.finished[cell.run] = outcome
         self._append(
             {
                 "cell": cell.key,
@@ -94,7 +84,7 @@ class Journal:
                 + ", ".join(f"{k} was {header.get(k)!r}, is now {self._header.get(k)!r}" for k in changed)
             )
         for record in records:
-            self.finished[record["cell"]] = Outcome(
+            self.finished[record["cell"], len(record["answers"])] = Outcome(
                 np.array(record["answers"], np.int64),
                 np.array(record["below"], np.int64),
                 np.array(record["upto"], np.int64),

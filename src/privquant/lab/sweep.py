@@ -141,7 +141,7 @@ def run_cells(
         if journal is not None:
             journal.close()
         raise
-    found = Sweep(tuple(cells), tuple(outcomes[cell.key] for cell in cells), root, measured)
+    found = Sweep(tuple(cells), tuple(outcomes[cell.run] for cell in cells), root, measured)
     if journal is not None and out is not None:
         found.write(out)
         if keep_journal:
@@ -153,15 +153,13 @@ def run_cells(
 
 def _outcomes(
     cells: Sequence[Cell], root: int, processes: int, journal: Journal | None, progress: bool
-) -> dict[str, Outcome]:
-    """Every cell's outcome by its key."""
-    wanted: dict[str, Cell] = {}
-    for cell in cells:
-        if cell.key not in wanted or wanted[cell.key].trials < cell.trials:
-            wanted[cell.key] = cell
-    done = {key: o for key, c in wanted.items() if journal is not None and (o := journal.outcome(c)) is not None}
+) -> dict[tuple[str, int], Outcome]:
+    """Every cell's outcome, each run of a cell once."""
+    wanted = {cell.run: cell for cell in cells}
+    kept = journal.finished if journal is not None else {}
+    done = {run: kept[run] for run in wanted if run in kept}
     # Large data sets first: the longest work is then not left for the end, and a worker makes each set once.
-    todo = sorted((c for key, c in wanted.items() if key not in done), key=lambda c: (-c.data.n, c.data.key))
+    todo = sorted((c for run, c in wanted.items() if run not in done), key=lambda c: (-c.data.n, c.data.key))
     jobs = [
         (index, block, size, child)
         for index, cell in enumerate(todo)
@@ -181,9 +179,9 @@ def _outcomes(
             blocks[block] = part
             finished = len(blocks) == len(cell.blocks())
             if finished:
-                done[cell.key] = joined([blocks[k] for k in sorted(parts.pop(index))])
+                done[cell.run] = joined([blocks[k] for k in sorted(parts.pop(index))])
                 if journal is not None:
-                    journal.add(cell, done[cell.key])
+                    journal.add(cell, done[cell.run])
             advance(finished)
     return done
 

@@ -29,6 +29,7 @@ BY_USER = ("bayess", "bayeslearn")
 def mean_errors(axes: Any, lines: Lines, arms: tuple[Arm, ...], x: Callable[[Cell], float]) -> None:
     """Mean rank errors with one standard deviation of the mean."""
     looks = {arm.label: arm.look for arm in arms}
+    smallest = 1.0
     for label, pairs in lines:
         errors = [outcome.rank_errors(cell.quantile) for cell, outcome in pairs]
         axes.errorbar(
@@ -40,7 +41,9 @@ def mean_errors(axes: Any, lines: Lines, arms: tuple[Arm, ...], x: Callable[[Cel
             elinewidth=0.9,
             **looks[label].line(),
         )
+        smallest = min(smallest, *(e.mean() for e in errors if e.any()), 1.0)
     axes.set_yscale("log")
+    axes.set_ylim(bottom=smallest / 2)
     axes.set_ylabel("mean rank error")
     style.log_axis(axes.yaxis)
 
@@ -59,7 +62,7 @@ def _many_cells(effort: Effort) -> list[Cell]:
         for arm in every_protocol():
             by_user = arm.protocol in BY_USER
             epsilons = effort.epsilons[::2] if by_user else effort.epsilons
-            trials = effort.some(40, 2) if by_user else effort.some(200, 20)
+            trials = effort.some(20, 2) if by_user else effort.some(200, 20)
             made += [arm.cell(data, e, trials=trials) for e in epsilons]
     return made
 

@@ -31,7 +31,7 @@ def _cells(n: int, size: int, effort: Effort) -> list[Cell]:
     return [
         BAYESS.cell(data, epsilon, options={"c": c}, trials=effort.trials, notes={"c": c})
         for epsilon in EPSILONS
-        for c in effort.thin(CONSTANTS)
+        for c in effort.thin(CONSTANTS, every=3)
     ]
 
 

@@ -20,7 +20,7 @@ from privquant.protocols.registry import protocol_class
 QUANTILES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 EPSILON = 0.879
 HIGH = 0.9
-PADDED = " by padding"
+PADDED = ", padded"
 
 
 def _direct() -> tuple[Arm, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,18 +22,22 @@ def recorded_constants() -> list[Recorded]:
 
 def recorded_cells(cells: Iterable[Cell]) -> list[tuple[Recorded, Cell]]:
     """Each recorded row with the cell that repeats it, in the order of the records."""
-    by_place: dict[tuple[Any, ...], Cell] = {}
+    there: dict[tuple[Any, ...], list[Cell]] = {}
     for cell in cells:
-        place = (cell.data.name, cell.data.n, cell.data.size, cell.label)
-        by_place.setdefault((*place, *_rounded(cell.epsilon, dict(cell.notes).get("c"))), cell)
+        there.setdefault((cell.data.name, cell.data.n, cell.data.size, cell.label), []).append(cell)
     found = []
     for row in (*recorded_runs(RUNS), *recorded_runs(CONSTANTS)):
-        match = by_place.get((row.data, row.n, row.size, row.mechanism, *_rounded(row.epsilon, row.c)))
+        near = there.get((row.data, row.n, row.size, row.mechanism), [])
+        match = next((cell for cell in near if _repeats(cell, row)), None)
         if match is not None:
             found.append((row, match))
     return found
 
 
-def _rounded(epsilon: float, c: float | None) -> tuple[float, float | None]:
-    """The records have epsilon with six digits and c with four."""
-    return round(epsilon, 5), None if c is None else round(c, 3)
+def _repeats(cell: Cell, row: Recorded) -> bool:
+    """Same epsilon and c; the records have them rounded to six and four digits."""
+    c = dict(cell.notes).get("c")
+    same = c is None and row.c is None
+    if c is not None and row.c is not None:
+        same = math.isclose(c, row.c, rel_tol=1e-3)
+    return same and math.isclose(cell.epsilon, row.epsilon, rel_tol=1e-4)

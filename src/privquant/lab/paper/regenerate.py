@@ -72,16 +72,16 @@ def regenerate(
     wanted = {figure.name: figure.cells(effort) for figure in figures}
     together = [cell for cells in wanted.values() for cell in cells]
     with style.styled():
-        outcomes: dict[str, Outcome] = {}
+        outcomes: dict[tuple[str, int], Outcome] = {}
         if together:
             found = run_cells(
                 together, seed=seed, workers=workers, out=folder / CELLS, resume=resume, progress=progress
             )
-            outcomes = {cell.key: o for cell, o in zip(found.cells, found.outcomes, strict=True)}
+            outcomes = {cell.run: o for cell, o in zip(found.cells, found.outcomes, strict=True)}
         files = []
         for figure in figures:
             cells = wanted[figure.name]
-            drawing = figure.draw(Sweep(tuple(cells), tuple(_cut(c, outcomes[c.key]) for c in cells), seed))
+            drawing = figure.draw(Sweep(tuple(cells), tuple(outcomes[c.run] for c in cells), seed))
             files += style.save(drawing.figure, folder, figure.name)
             files.append(write_table(drawing.rows, folder / f"{figure.name}.csv"))
     comparison = compare(together, outcomes)
@@ -90,19 +90,11 @@ def regenerate(
     return Regenerated(files, comparison)
 
 
-def _cut(cell: Cell, outcome: Outcome) -> Outcome:
-    """Two figures may want a cell with different numbers of trials: the smaller takes the first of them."""
-    k = cell.trials
-    return Outcome(
-        outcome.answers[:k], outcome.below[:k], outcome.upto[:k], outcome.truth, outcome.truth_rank, outcome.n
-    )
-
-
-def compare(cells: Iterable[Cell], outcomes: dict[str, Outcome]) -> list[dict[str, Any]]:
+def compare(cells: Iterable[Cell], outcomes: dict[tuple[str, int], Outcome]) -> list[dict[str, Any]]:
     """Our success rate beside the recorded one, with their distance in standard errors of the difference."""
     made = []
     for row, cell in recorded_cells(cells):
-        outcome = outcomes[cell.key]
+        outcome = outcomes[cell.run]
         ours, trials = outcome.success(0.5, style.ALPHA), int(outcome.answers.size)
         made.append(
             {
