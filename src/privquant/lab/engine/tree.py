@@ -1,7 +1,8 @@
 """The hierarchical mechanism by counts; exact in distribution.
 
-A descent for one quantile needs only the children of visited nodes (`tree_descent`, any domain, cost independent of
-n). The argmin, consistency and several quantiles from the same reports need the whole tree (`tree_whole`).
+A descent for one quantile needs only the children of visited nodes (`tree_descent`, any domain, cost independent
+of n). The argmin, consistency and several quantiles from the same reports need the whole tree (`tree_whole`), or,
+where that is too large, the nodes their descents meet (`tree_lazy`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from privquant.lab.engine import simulate_by_asking
 from privquant.lab.engine.naive import MOST_USERS
 from privquant.lab.engine.tree_descent import descents
+from privquant.lab.engine.tree_lazy import lazy_trees
 from privquant.lab.engine.tree_whole import whole_trees
 from privquant.lab.sample import Sample
 from privquant.protocols.base import Protocol
@@ -32,7 +34,8 @@ def _by_descent(template: Hierarchical) -> bool:
 def supports(template: Protocol, draw: str) -> bool:
     if not isinstance(template, Hierarchical) or template.users > MOST_USERS:
         return False
-    return _by_descent(template) or template.domain.size <= MOST_LEAVES
+    # Hadamard reports of a huge tree are drawn user by user, which is what asking does.
+    return _by_descent(template) or template.domain.size <= MOST_LEAVES or template.encoding != "hadamard"
 
 
 def simulate(
@@ -44,4 +47,5 @@ def simulate(
         return simulate_by_asking(template, sample, trials, rng, draw=draw)
     if _by_descent(template):
         return descents(template, sample, trials, rng, draw=draw).reshape(trials, 1)
-    return whole_trees(template, sample, trials, rng, draw=draw)
+    several = whole_trees if template.domain.size <= MOST_LEAVES else lazy_trees
+    return several(template, sample, trials, rng, draw=draw)

@@ -39,7 +39,7 @@ def whole_trees(
     levels = [values[start:stop] for start, stop in zip(offsets, offsets[1:])]
     for trial in range(trials):
         users = []
-        for level, (nodes, held) in enumerate(_levels(template, sample, rng, draw), start=1):
+        for level, (nodes, held) in enumerate(level_counts(template, sample, rng, draw), start=1):
             users.append(int(held.sum()))
             fill = _hadamard_level if template.encoding == "hadamard" else _unary_level
             fill(template, level, nodes, held, rng, levels[level - 1], scratch)
@@ -53,7 +53,9 @@ def whole_trees(
     return answers
 
 
-def _levels(template: Hierarchical, sample: Sample, rng: np.random.Generator, draw: str) -> list[tuple[Ints, Ints]]:
+def level_counts(
+    template: Hierarchical, sample: Sample, rng: np.random.Generator, draw: str
+) -> list[tuple[Ints, Ints]]:
     """For each level, the nodes its users are in and how many are in each."""
     tree, held = template.tree, np.diff(sample.cumulative, prepend=0)
     if draw == "statistical":
