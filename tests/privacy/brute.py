@@ -10,21 +10,24 @@ from numpy.typing import NDArray
 
 
 @cache
-def _count_law(users: int, rate: float) -> NDArray[np.float64]:
+def _count_law(users: int, zero: float, one: float) -> NDArray[np.float64]:
+    """The count of ones among users who each report a one with the same probability."""
     law = np.ones(1)
     for _ in range(users):
-        law = np.convolve(law, [1 - rate, rate])
+        law = np.convolve(law, [zero, one])
     return law
 
 
 @cache
 def pairs(local_epsilon: float, batch: int) -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], ...]:
     """For every number of ones among the others: the law of the count if the user holds a one, and if a zero."""
-    p = 1 / (1 + math.exp(-local_epsilon))
+    # The small probability first: 1 - p would keep only some of its digits.
+    q = 1 / (1 + math.exp(local_epsilon))
+    p = 1 - q
     found = []
     for ones in range(batch):
-        others = np.convolve(_count_law(ones, p), _count_law(batch - 1 - ones, 1 - p))
-        found.append((np.convolve(others, [1 - p, p]), np.convolve(others, [p, 1 - p])))
+        others = np.convolve(_count_law(ones, q, p), _count_law(batch - 1 - ones, p, q))
+        found.append((np.convolve(others, [q, p]), np.convolve(others, [p, q])))
     return tuple(found)
 
 

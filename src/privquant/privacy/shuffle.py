@@ -84,7 +84,7 @@ def epsilon(
         least = 0.0
     else:
         least = _root(log_floor, local, 0.0, target)
-    return _edge(log_upper, good=local, bad=least, start=least, target=target, slack=tight)
+    return _edge(log_upper, log_floor, good=local, bad=least, target=target, slack=tight)
 
 
 def local_epsilon(
@@ -124,7 +124,7 @@ def local_epsilon(
         highest = most
     else:
         highest = _root(log_floor, e, most, target)
-    return _edge(log_upper, good=e, bad=highest, start=highest, target=target, slack=tight)
+    return _edge(log_upper, log_floor, good=e, bad=highest, target=target, slack=tight)
 
 
 def guarantee(
@@ -189,13 +189,20 @@ def _root(curve: Callable[[float], float], low: float, high: float, target: floa
 
 
 def _edge(
-    curve: Callable[[float], float], *, good: float, bad: float, start: float, target: float, slack: float
+    curve: Callable[[float], float],
+    shape: Callable[[float], float],
+    *,
+    good: float,
+    bad: float,
+    target: float,
+    slack: float,
 ) -> float:
     """The x nearest to `bad` with curve(x) <= target, to within `slack` in the curve's value.
 
-    Secant steps from `start`, kept inside (good, bad); a midpoint whenever they stop halving the interval.
+    Starts at `bad`. The first step takes its slope from `shape`, a cheap curve of about the same form; later ones
+    are secants, kept inside (good, bad), with a midpoint now and then so that the interval must shrink.
     """
-    x, seen = start, list[tuple[float, float]]()
+    x, seen = bad, list[tuple[float, float]]()
     for turn in range(200):
         value = curve(x)
         if value <= target:
@@ -208,13 +215,14 @@ def _edge(
             break
         seen.append((x, value))
         aim = target - 0.5 * slack
-        following = math.nan
         if len(seen) == 1:
-            # No slope yet: a small step towards the good side measures it.
-            following = x + 1e-3 * (good - x)
-        elif turn % 8 != 7 and seen[-1][1] != seen[-2][1]:
+            aside = x + 1e-4 * (good - x)
+            (x1, v1), (x2, v2) = (aside, shape(aside)), (x, shape(x))
+        else:
             (x1, v1), (x2, v2) = seen[-2], seen[-1]
-            following = x2 + (aim - v2) * (x2 - x1) / (v2 - v1)
+        following = math.nan
+        if turn % 8 != 7 and math.isfinite(v2 - v1) and v1 != v2:
+            following = x + (aim - value) * (x2 - x1) / (v2 - v1)
         if not min(good, bad) < following < max(good, bad):
             following = 0.5 * (good + bad)
         if following in (good, bad):
