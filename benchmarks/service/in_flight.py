@@ -2,8 +2,8 @@
 
     python benchmarks/service/in_flight.py --campaigns 60
 
-Simulated campaigns over the aggregator's own fold: devices are handed the published queries until the next fold, which
-comes after a random number of them (exponential, with the mean given). Prints mean and 90 % rank error.
+Simulated campaigns over the aggregator's own fold: devices are handed the published queries until the next fold,
+which comes after a random number of them (exponential, with the mean given). Prints mean and 90 % rank error.
 """
 
 from __future__ import annotations

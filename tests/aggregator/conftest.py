@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,14 +23,19 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresCluster]:
+def postgres() -> Iterator[PostgresCluster]:
     """One cluster for the whole run. It is a failure, not a skip, when PostgreSQL is not installed."""
+    # Not in pytest's own folder: that one belongs to who runs the tests, and PostgreSQL may be another user.
+    folder = Path(tempfile.mkdtemp(prefix="privquant-postgres-"))
     try:
-        cluster = PostgresCluster(Path(tmp_path_factory.mktemp("postgres")))
-    except RuntimeError as error:
-        pytest.fail(str(error))
-    yield cluster
-    cluster.stop("immediate")
+        try:
+            cluster = PostgresCluster(folder)
+        except RuntimeError as error:
+            pytest.fail(str(error))
+        yield cluster
+        cluster.stop("immediate")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

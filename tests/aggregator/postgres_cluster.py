@@ -43,9 +43,6 @@ class PostgresCluster:
                 ) from error
             self._user = "postgres"
             os.chown(folder, entry.pw_uid, entry.pw_gid)
-            for above in folder.parents:
-                if above.stat().st_mode & 0o001 == 0 and above.stat().st_uid == 0 and above != Path("/"):
-                    above.chmod(above.stat().st_mode | 0o011)
         self._run("initdb", "-D", str(self.folder), "-U", "privquant", "--auth=trust", "--no-sync", "-E", "UTF8")
         with open(self.folder / "postgresql.conf", "a") as conf:
             conf.write(
