@@ -98,6 +98,7 @@ def _learned(
         template.bottom,
         top,
         capacity(stop - start, count),
+        isinstance(template, BayeSS),
         path,
     )
 

@@ -68,24 +68,37 @@ def _sum(masses: Any, base: int) -> float:
     return total
 
 
+@njit(cache=True, fastmath=_FAST)
+def _eight(masses: Any, start: int) -> float:
+    """The sum of eight neighbouring pieces."""
+    total = 0.0
+    first = _U(start)
+    for k in range(_U(8)):
+        total += masses[first + k]
+    return total
+
+
 @njit(cache=True)
-def _shift(starts: Any, masses: Any, visits: Any, base: int, at: int, length: int, by: int) -> None:
+def _shift(starts: Any, masses: Any, visits: Any, base: int, at: int, length: int, by: int, count: bool) -> None:
     """Make room for `by` pieces at place `at` of a block."""
     for k in range(base + length - 1, base + at - 1, -1):
         starts[_U(k + by)] = starts[_U(k)]
     for k in range(base + length - 1, base + at - 1, -1):
         masses[_U(k + by)] = masses[_U(k)]
-    for k in range(base + length - 1, base + at - 1, -1):
-        visits[_U(k + by)] = visits[_U(k)]
+    if count:
+        for k in range(base + length - 1, base + at - 1, -1):
+            visits[_U(k + by)] = visits[_U(k)]
 
 
 @njit(cache=True)
-def _copy(starts: Any, masses: Any, visits: Any, target: int, source: int, length: int) -> None:
+def _copy(starts: Any, masses: Any, visits: Any, target: int, source: int, length: int, count: bool) -> None:
     """Copy pieces to the start of a block and pad it with zeros."""
     for k in range(length):
         starts[_U(target + k)] = starts[_U(source + k)]
         masses[_U(target + k)] = masses[_U(source + k)]
-        visits[_U(target + k)] = visits[_U(source + k)]
+    if count:
+        for k in range(length):
+            visits[_U(target + k)] = visits[_U(source + k)]
     for k in range(length, BLOCK):
         masses[_U(target + k)] = 0.0
 
@@ -117,6 +130,7 @@ def learn(
     bottom: int,
     top: int,
     blocks: int,
+    count: bool,
     path: Any,
 ) -> Any:
     """Ask the users values[start:stop] one by one.
@@ -124,7 +138,8 @@ def learn(
     Cells are 0 .. last. channel is (q, d_{0,0}, d_{1,0}, d_{0,1}, d_{1,1}). lows and highs are the thresholds at
     the cells' ends; where they are empty, those of cell i are i + bottom - 1 and i + bottom, kept within
     0 .. top. left_only, middle, two_regions: coin_rule="published", first_step="middle", update="counts".
-    `path`, unless empty, takes the cell of every step.
+    count: whether visits are counted, which a quarter of the memory is for. `path`, unless empty, takes the cell of
+    every step.
 
     Returns the visited cells in rising order, how often each was visited, and the posterior's median.
     """
@@ -132,7 +147,7 @@ def learn(
     q, left0, left1, right0, right1 = channel[0], channel[1], channel[2], channel[3], channel[4]
     starts = np.empty(blocks * BLOCK, np.int64)
     masses = np.empty(blocks * BLOCK, np.float64)
-    visits = np.empty(blocks * BLOCK, np.int32)
+    visits = np.empty(blocks * BLOCK if count else 1, np.int32)
     lengths = np.empty(blocks, np.int64)
     sums = np.empty(blocks, np.float64)  # of a closed block, in its own unit
     l_block, l_weight, l_prefix = np.empty(blocks, np.int64), np.empty(blocks), np.empty(blocks + 1)
@@ -216,6 +231,12 @@ def learn(
                 wanted = (target - l_out) / unit_left
                 acc = 0.0
                 at = 0
+                while at + 8 < length:
+                    eight = _eight(masses, base + at)
+                    if acc + eight >= wanted:
+                        break
+                    acc += eight
+                    at += 8
                 while at < length - 1 and acc + masses[_U(base + at)] < wanted:
                     acc += masses[_U(base + at)]
                     at += 1
@@ -275,7 +296,7 @@ def learn(
                 fresh = made
                 made += 1
                 if at < half:
-                    _copy(starts, masses, visits, fresh * BLOCK, base + half, length - half)
+                    _copy(starts, masses, visits, fresh * BLOCK, base + half, length - half, count)
                     lengths[_U(fresh)] = length - half
                     weight = _sum(masses, fresh * BLOCK)
                     sums[_U(fresh)] = weight
@@ -286,7 +307,7 @@ def learn(
                     r_count += 1
                     length = half
                 else:
-                    _copy(starts, masses, visits, fresh * BLOCK, base, half)
+                    _copy(starts, masses, visits, fresh * BLOCK, base, half, count)
                     lengths[_U(fresh)] = half
                     weight = _sum(masses, fresh * BLOCK)
                     sums[_U(fresh)] = weight
@@ -297,33 +318,37 @@ def learn(
                     l_count += 1
                     length -= half
                     at -= half
-                    _copy(starts, masses, visits, base, base + half, length)
+                    _copy(starts, masses, visits, base, base + half, length, count)
                 for k in range(base + length, base + BLOCK):
                     masses[_U(k)] = 0.0
                 before, after = _around(masses, base, at)
                 before *= unit_left
                 after *= unit_right
             more = (1 if offset > 0 else 0) + (1 if offset < spare else 0)
-            _shift(starts, masses, visits, base, at + 1, length, more)
+            _shift(starts, masses, visits, base, at + 1, length, more, count)
             length += more
             if offset > 0:
                 masses[_U(base + at)] = low_part / unit_left
-                visits[_U(base + at)] = 0
+                if count:
+                    visits[_U(base + at)] = 0
                 before += low_part
                 at += 1
             cell += offset
             starts[_U(base + at)] = cell
             masses[_U(base + at)] = 0.0  # the located piece is held in `here`
-            visits[_U(base + at)] = 0
+            if count:
+                visits[_U(base + at)] = 0
             if offset < spare:
                 starts[_U(base + at + 1)] = cell + 1
                 masses[_U(base + at + 1)] = high_part / unit_right
-                visits[_U(base + at + 1)] = 0
+                if count:
+                    visits[_U(base + at + 1)] = 0
                 after += high_part
             end = cell
             here = unit
             part = min(max(part - low_part, 0.0), here)
-        visits[_U(base + at)] += 1
+        if count:
+            visits[_U(base + at)] += 1
         if follow:
             path[i - start] = cell
         l_out = l_prefix[_U(l_count)] * l_scale
@@ -375,7 +400,7 @@ def learn(
     for z in range(l_count + 1 + r_count):
         b = l_block[z] if z < l_count else (block if z == l_count else r_block[r_count - 1 - (z - l_count - 1)])
         for k in range(b * BLOCK, b * BLOCK + lengths[b]):
-            found += visits[k] > 0
+            found += count and visits[k] > 0
     cells = np.empty(found, np.int64)
     counts = np.empty(found, np.int64)
     found = 0
@@ -408,7 +433,7 @@ def learn(
                 offset = np.int64(min(max(place, 0.0), float(spare)))
                 median = starts[k] + (spare if offset > spare or offset < 0 else offset)
             passed += mass
-            if visits[k] > 0:
+            if count and visits[k] > 0:
                 cells[found] = starts[k]
                 counts[found] = visits[k]
                 found += 1
