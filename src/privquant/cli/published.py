@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from privquant.lab.published import Compared
+
+TEXT_COLUMNS = ("data", "mechanism")
 
 
 def register(app: typer.Typer) -> None:
@@ -24,6 +29,7 @@ def published(
     seed: Annotated[int, typer.Option(help="Root seed; every row derives its own from it.")] = 0,
     workers: Annotated[int, typer.Option(help="Processes; 0 is all cores. The numbers do not depend on it.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
 ) -> None:
     """Repeat the authors' recorded runs: their rate, ours in the published behaviour, ours by the corrected text.
 
@@ -32,7 +38,6 @@ def published(
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-    from rich.table import Table
 
     from privquant.lab.published import CONSTANTS, MECHANISMS, RUNS, compare, recorded_runs, verdict
 
@@ -49,22 +54,48 @@ def published(
         form = {"rows": [row.to_dict() for row in done], "agrees": outcome.agrees, "verdict": str(outcome)}
         typer.echo(json.dumps(form, indent=2))
     else:
-        table = Table(title=f"success at alpha = 0.04; recorded: 200 trials a row, ours: {trials}")
-        for name in ("data", "n", "B", "mechanism", "epsilon", *(["c"] if constant else [])):
-            table.add_column(name, justify="left" if name in ("data", "mechanism") else "right", no_wrap=True)
-        for name in ("recorded", "ours, published", "z", "ours, text"):
-            table.add_column(name, justify="right")
-        for row in done:
-            run = row.recorded
-            c = [f"{run.c:.4g}"] if constant else []
-            table.add_row(
-                *(run.data, str(run.n), str(run.size), run.mechanism, f"{run.epsilon:.4g}", *c),
-                *(f"{run.success:.3f}", f"{row.published:.3f}", f"{row.z:+.2f}", f"{row.text:.3f}"),
-                style="bold red" if abs(row.z) > 3 else None,
-            )
-        screen = Console()
-        # Into a file or a pipe the whole table goes, whatever width a terminal would have had.
-        (screen if screen.is_terminal else Console(width=120)).print(table)
+        (_print_markdown if as_markdown else _print_table)(done)
         typer.echo(str(outcome))
     if not outcome.agrees:
         raise typer.Exit(1)
+
+
+def _columns(rows: list[Compared]) -> dict[str, list[str]]:
+    """What is shown, by the column's head."""
+    shown = {
+        "data": [row.recorded.data for row in rows],
+        "n": [str(row.recorded.n) for row in rows],
+        "B": [str(row.recorded.size) for row in rows],
+        "mechanism": [row.recorded.mechanism for row in rows],
+        "epsilon": [f"{row.recorded.epsilon:.4g}" for row in rows],
+        "c": [f"{row.recorded.c:.4g}" if row.recorded.c is not None else "" for row in rows],
+        "recorded": [f"{row.recorded.success:.3f}" for row in rows],
+        "ours, published": [f"{row.published:.3f}" for row in rows],
+        "z": [f"{row.z:+.2f}" for row in rows],
+        "ours, text": [f"{row.text:.3f}" for row in rows],
+    }
+    return {head: cells for head, cells in shown.items() if any(cells)}
+
+
+def _print_markdown(rows: list[Compared]) -> None:
+    shown = _columns(rows)
+    typer.echo("| " + " | ".join(shown) + " |")
+    typer.echo("|" + "|".join("---" if head in TEXT_COLUMNS else "---:" for head in shown) + "|")
+    for cells in zip(*shown.values(), strict=True):
+        typer.echo("| " + " | ".join(cells) + " |")
+    typer.echo("")
+
+
+def _print_table(rows: list[Compared]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = _columns(rows)
+    table = Table(title=f"success at alpha = 0.04; recorded: 200 trials a row, ours: {rows[0].trials}")
+    for head in shown:
+        table.add_column(head, justify="left" if head in TEXT_COLUMNS else "right", no_wrap=True)
+    for row, cells in zip(rows, zip(*shown.values(), strict=True), strict=True):
+        table.add_row(*cells, style="bold red" if abs(row.z) > 3 else None)
+    screen = Console()
+    # Into a file or a pipe the whole table goes, whatever width a terminal would have had.
+    (screen if screen.is_terminal else Console(width=120)).print(table)
