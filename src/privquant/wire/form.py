@@ -85,7 +85,7 @@ def _no_fraction(text: str) -> Any:
 
 
 def _whole(text: str) -> int:
-    if len(text) > 16 or abs(int(text)) > SAFE_INTEGER:
+    if len(text) > 17 or abs(int(text)) > SAFE_INTEGER:
         raise WireError(f"a whole number beyond 2^53 travels as a decimal string, got {text[:40]}")
     return int(text)
 
