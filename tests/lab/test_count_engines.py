@@ -14,7 +14,7 @@ from scipy import stats
 
 from privquant.domain import Integers
 from privquant.errors import InvalidInput
-from privquant.lab.engine import naive, simulate_by_asking, simulator, tree
+from privquant.lab.engine import naive, simulate_by_asking, simulator, tree, tree_whole
 from privquant.lab.engine.tree_lazy import lazy_trees
 from privquant.lab.engine.tree_whole import binomial_table, whole_trees
 from privquant.lab.populations import Users
@@ -23,6 +23,7 @@ from privquant.lab.trials import simulate_trials
 from privquant.protocols.hierarchical import Hierarchical
 from privquant.protocols.naive import NaiveSearch
 from privquant.protocols.shuffled import shuffled_settings
+from privquant.protocols.tree import Tree, closest_coin, prefixes
 
 FALSE_ALARM = 1e-4
 BY_COUNT, BY_WHOLE_TREE, BY_ASKING = 6000, 1500, 600
@@ -193,6 +194,32 @@ def test_several_quantiles_of_a_tree_too_large_to_build():
     values = np.random.default_rng(1).integers(0, size, 10**5)
     answers = simulator(huge)(huge, Sample(values, size), 5, rng, draw="empirical") / size
     assert np.abs(answers - [0.1, 0.5, 0.9]).max() < 0.1
+
+
+@pytest.mark.parametrize(("size", "branching"), [(256, 4), (300, 4), (50, 3), (2, 2), (5, 9)])
+def test_the_kernels_do_what_their_plain_twins_do(size, branching):
+    shape, rng = Tree(size, branching), np.random.default_rng(8)
+    offsets = np.cumsum([0, *(shape.nodes(level) for level in range(1, shape.height + 1))])
+    for q in (0.2, 0.5, 0.9):
+        values = rng.normal(0, 0.3, offsets[-1])
+        levels = [values[a:b] for a, b in zip(offsets, offsets[1:], strict=False)]
+        wanted = closest_coin(prefixes(shape, levels), float(levels[0].sum()), q)
+        assert tree_whole._closest(values, offsets, branching, q, np.empty(size)) == wanted
+    _, cdf = binomial_table(900, 0.26)
+    uniforms, found = rng.random(5000), np.empty(5000)
+    guide = np.searchsorted(cdf, np.arange(1024) / 1024, side="right")
+    tree_whole._invert(uniforms, cdf, guide, np.arange(cdf.size, dtype=float), found)
+    assert (found == np.searchsorted(cdf, uniforms, side="right")).all()
+
+
+def test_without_numba_the_law_is_the_same(monkeypatch):
+    """Chi-square as above, with the kernels and without; false-alarm rate 1e-4, fixed seed."""
+    setting = Setting(300, 60, 60, options={"answer": "argmin"})
+    template, sample, rng = setting.template(Hierarchical), setting.sample(), np.random.default_rng(9)
+    compiled = whole_trees(template, sample, 1000, rng, draw="empirical")
+    monkeypatch.setattr(tree_whole, "HAVE_NUMBA", False)
+    plain = whole_trees(template, sample, 1000, rng, draw="empirical")
+    assert p_value(compiled, plain, 300) > FALSE_ALARM
 
 
 @pytest.mark.parametrize(("n", "p"), [(1, 0.5), (7, 0.2), (900, 0.26), (900, 0.003), (10**7, 0.49), (40, 1e-9)])
