@@ -1,6 +1,7 @@
 """How long one call of `local_epsilon` takes, by method, batch and epsilon.
 
     python benchmarks/accounting.py [--json]
+    python benchmarks/accounting.py --small       # epsilons far below 0.05, which are slow
 
 Process time of this process alone, the best of three calls. The promise for "exact" at rtol 1e-3: under 0.2 s for
 epsilon >= 0.05 and b <= 10^6, under 1 s for epsilon >= 0.1 at b = 10^8. Exit code 1 if it is broken.
@@ -17,6 +18,7 @@ from privquant.privacy import shuffle
 EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0, 4.0)
 BATCHES = (1, 10, 100, 1_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 100_000_000)
 DELTAS = (1e-4, 1e-8, 1e-12)
+SMALL = ((0.01, 1_000_000), (0.002, 1_000_000), (0.01, 100_000_000), (0.001, 100_000_000))
 
 
 def seconds(method: str, epsilon: float, delta: float, batch: int) -> float:
@@ -35,6 +37,12 @@ def limit(epsilon: float, batch: int) -> float | None:
 
 
 def main() -> int:
+    if "--small" in sys.argv[1:]:
+        for epsilon, batch in SMALL:
+            start = time.process_time()
+            shuffle.local_epsilon(epsilon=epsilon, delta=1e-8, batch=batch)
+            print(f"epsilon {epsilon} b {batch}: {time.process_time() - start:.2f} s")
+        return 0
     rows = []
     for method in ("exact", "stronger", "clones"):
         for delta in DELTAS:
