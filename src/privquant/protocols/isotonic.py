@@ -11,7 +11,7 @@ may come late, in any order, in parts and from several collectors: `merge` is ad
 
 Options: `lam` (share of the log-uniform prior, 1/2), `spread` (half-width of the posterior quantiles a batch is
 spread over, for runs in few rounds or with many users in flight), `interval` (confidence of a certified interval;
-it costs about two thirds of the users), `bulk` (False leaves the bulk phase out), `rounds` (fixed rounds as pairs
+it costs most of the users), `bulk` (False leaves the bulk phase out), `rounds` (fixed rounds as pairs
 of users and coin; see `isotonic_shuffle`).
 """
 
@@ -100,8 +100,9 @@ class Isotonic(ThresholdProtocol):
         quota = np.zeros(several, np.int64)
         start = np.zeros(several, np.int64)
         if self.interval is not None:
-            quota = (QUOTA * users).astype(np.int64)
             start = np.maximum((START * users).astype(np.int64), -(-bulk // several))
+            # two arms never need more than every user after the start
+            quota = np.minimum(QUOTA * users, 0.48 * (users - start)).astype(np.int64)
             for q, steps in zip(self.quantiles, quota.tolist(), strict=True):
                 target = self.coin.report_rate(q)
                 miss = (1.0 - self.interval) / 2.0

@@ -36,8 +36,9 @@ from privquant.protocols.isotonic_fit import (
 )
 from privquant.protocols.isotonic_rules import threshold_at
 
-# Users of a quantile that go to each side arm, and those at the start that all go to the search.
-QUOTA = 0.32
+# Share of a quantile's users that goes to each side arm, and the share at the start that all goes to the search.
+# A quota of 0.32 gives a better answer (its error 10 % less) and intervals wider by 15 %.
+QUOTA = 0.4
 START = 0.1
 # Longer walks than this take the bound by reflection, which is within 1 % there.
 _LONGEST_EXACT = 5000
@@ -152,17 +153,17 @@ def side_threshold(
         left -= table.side_reports[row, k]
     left = max(left, 0.0)
     widest = 0.9 * ((1.0 - least - target) if upper else (target - least))
-    gap = min(5.3 * spread / math.sqrt(users), widest)
+    gap = min(4.5 * spread / math.sqrt(users), widest)
     best = -math.inf
     found = 0
     while True:
         aim = target + gap if upper else target - gap
         profile(table, n, s, aim, floor, least, 1.0 - least)
         to_weights(table, 0.7, False)
-        threshold = threshold_at(table, search, 0.5, 0.1)
+        threshold = threshold_at(table, search, 0.5, 0.3)
         evidence = side_sum(table, row, threshold, target, upper)
         reach = evidence + left * gap - bound
-        if evidence >= bound or reach + 1.25 * spread * math.sqrt(left) >= 0.0:
+        if evidence >= bound or reach + 1.6 * spread * math.sqrt(left) >= 0.0:
             return threshold
         if reach > best:
             best = reach
