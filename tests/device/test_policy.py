@@ -43,7 +43,7 @@ def test_toml_and_json_say_the_same(tmp_path):
     as_json.write_text(json.dumps(tomllib.loads(TOML % ("ab" * 32))))
     for policy in (load_policy(toml), load_policy(as_json)):
         assert policy.allow_http is True
-        assert policy.ledger.parts == ("some", "ledger")
+        assert policy.ledger == tmp_path / "some" / "ledger"
         steps = policy.measurements["steps"]
         assert steps == Rule(Integers(0, 100), Decimal("0.1"), Decimal("0.3"), 3, "ab" * 32)
         assert (steps.max_units, steps.lifetime_units) == (10**11, 3 * 10**11)
@@ -58,6 +58,22 @@ def test_lifetime_is_one_answer_unless_it_is_said(form):
 def test_default_ledger_is_in_the_state_directory(form, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert policy_from_dict(form).ledger == tmp_path / "privquant" / "ledger"
+
+
+@pytest.mark.parametrize("home", ["", "state", "./state"])
+def test_a_state_directory_that_depends_on_where_one_stands_is_not_used(form, monkeypatch, tmp_path, home):
+    monkeypatch.setenv("XDG_STATE_HOME", home)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert policy_from_dict(form).ledger == tmp_path / ".local" / "state" / "privquant" / "ledger"
+
+
+def test_a_ledger_is_found_beside_its_policy_from_anywhere(tmp_path, monkeypatch):
+    (tmp_path / "p.toml").write_text(TOML % ("ab" * 32))
+    monkeypatch.chdir(tmp_path)
+    here = load_policy("p.toml").ledger
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert load_policy("../p.toml").ledger.resolve() == here.resolve() == tmp_path / "some" / "ledger"
 
 
 @pytest.mark.parametrize(

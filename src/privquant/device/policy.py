@@ -20,7 +20,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,10 @@ _KEY = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}")
 
 def default_ledger() -> Path:
     """Where the ledger lies unless told otherwise: in the user's state directory."""
-    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(home) / "privquant" / "ledger"
+    home = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if not home.is_absolute():
+        home = Path.home() / ".local" / "state"
+    return home / "privquant" / "ledger"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ def policy_from_dict(form: Any) -> Policy:
 
 
 def load_policy(path: str | os.PathLike[str]) -> Policy:
-    """The policy in a file: JSON if its name ends in .json, TOML otherwise."""
+    """The policy in a file: JSON if its name ends in .json, TOML otherwise. Paths in it are relative to it."""
     place = Path(path)
     try:
         with place.open("rb") as file:
@@ -123,7 +125,9 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
             form = tomllib.loads(text, parse_float=Decimal)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"policy {place}: {error}") from error
-    return policy_from_dict(form)
+    policy = policy_from_dict(form)
+    # Relative to the file, not to where the program happens to run: another ledger would be a second answer.
+    return replace(policy, ledger=place.absolute().parent / policy.ledger)
 
 
 def _rule_from_dict(name: str, form: Any) -> Rule:
