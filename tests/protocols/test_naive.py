@@ -97,6 +97,44 @@ def test_a_late_report_to_a_closed_round_is_counted_and_not_used():
     assert (search.heard, search.unused, search.estimate().value) == (2, 1, before)
 
 
+@pytest.mark.parametrize("behaviour", ["text", "published"])
+def test_any_course_of_events_ends_and_can_be_rebuilt(behaviour):
+    """150 random courses: users answer, give up, answer twice; the process dies and is rebuilt from its log."""
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        size, users = int(rng.integers(1, 40)), int(rng.integers(0, 60))
+        search, log, flight = make(size=size, users=users, behaviour=behaviour), [], []
+        for _ in range(500):
+            flight += search.ask(int(rng.integers(1, 9)))
+            rng.shuffle(flight)
+            count = int(rng.integers(0, len(flight) + 1))
+            now, flight = flight[:count], flight[count:]
+            for query in now:
+                event = Report(query, int(rng.integers(0, 2))) if rng.random() < 0.8 else query
+                log.append(event)
+                happen(search, event)
+                if rng.random() < 0.1:
+                    flight.append(query)
+            if rng.random() < 0.1:
+                rebuilt = search.fresh()
+                for event in log:
+                    happen(rebuilt, event)
+                assert rebuilt.estimates() == search.estimates()
+                assert (rebuilt.heard, rebuilt.unused) == (search.heard, search.unused)
+                search = rebuilt
+            if not flight and not search.can_ask():
+                break
+        else:
+            raise AssertionError(f"the run with seed {seed} does not end")
+
+
+def happen(search, event):
+    if isinstance(event, Report):
+        search.tell([event])
+    else:
+        search.give_up([event])
+
+
 def test_fewer_users_than_rounds_still_give_an_answer_inside_the_bracket():
     search = make(size=2**20, users=3)
     run(search, Users(Sample(np.array([5, 6, 7]), 2**20), np.random.default_rng(0)))
