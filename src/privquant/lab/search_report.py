@@ -1,0 +1,196 @@
+"""The tables of `search_table` as Markdown, each with what is asked of it, and the figure of the schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from privquant.errors import MissingDependency
+from privquant.lab.search_table import (
+    COVERAGE_EPSILONS,
+    COVERAGE_SHAPES,
+    COVERAGE_USERS,
+    RIVALS,
+    SCHEDULE_CELLS,
+    SEARCH_CELLS,
+    SEVERAL,
+    SEVERAL_SHAPES,
+    USERS_GRID,
+    Setting,
+    users_for,
+)
+
+Results = dict[tuple[Any, ...], Any]
+SMOOTH = ("pareto", "uniform", "lognormal")
+WIDEST = {2500: 21.0, 10_000: 17.5}
+
+
+def _size(size: int) -> str:
+    return {4**9: "4^9", 10**6: "10^6"}.get(size, f"2^{size.bit_length() - 1}")
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    names = list(head)
+    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _mark(good: bool) -> str:
+    return "met" if good else "MISSED"
+
+
+def search(results: Results) -> tuple[str, bool]:
+    rows, met = [], True
+    for name, size, q, epsilon, least in SEARCH_CELLS:
+        rates = {
+            rival: results[key].success
+            for rival in RIVALS
+            if (key := ("search", name, size, q, epsilon, rival)) in results
+        }
+        good = least is None or rates["isotonic"] >= least
+        met = met and good
+        rows.append(
+            [
+                f"{name} {_size(size)}",
+                q,
+                epsilon,
+                *(f"{rates[r]:.3f}" if r in rates else "-" for r in reversed(RIVALS)),
+                f"{Setting(name, size, epsilon, quantile=q).limit:.3f}",
+                "-" if least is None else f"{least} {_mark(good)}",
+            ]
+        )
+    head = ("data", "q", "epsilon", "naive", "DpBayeSS", "isotonic", "limit", "asked")
+    return "Success within 0.04 of the quantile's rank, n = 2500\n\n" + _table(head, rows), met
+
+
+def users(results: Results) -> tuple[str, bool]:
+    needed = {
+        name: users_for({n: results["users", name, n].success for n in grid}) for name, grid in USERS_GRID.items()
+    }
+    ratio = needed["bayess"] / needed["isotonic"]
+    rates = [
+        [name, n, f"{results['users', name, n].success:.3f}"] for name, grid in USERS_GRID.items() for n in grid
+    ]
+    rows = [[name, f"{n:.0f}"] for name, n in needed.items()]
+    text = "Users for 90 % success, pareto 4^9, epsilon 0.879\n\n" + _table(("protocol", "users", "success"), rates)
+    text += "\n" + _table(("protocol", "users for 90 %"), rows)
+    return text + f"\nDpBayeSS needs {ratio:.2f} times as many (asked: 2.8, {_mark(ratio >= 2.8)})\n", ratio >= 2.8
+
+
+def shuffle(results: Results) -> tuple[str, bool]:
+    rows, met = [], True
+    for name in dict.fromkeys(key[1] for key in results):
+        ours = results["shuffle", name, "isotonic", "exact"].error[0]
+        exact = results["shuffle", name, "naive", "exact"].error[0]
+        lemma = results["shuffle", name, "naive", "lemma"].error[0]
+        good = name != "pareto" or lemma >= 6 * ours
+        met = met and good
+        asked = f"6 {_mark(good)}" if name == "pareto" else "-"
+        rows.append(
+            [name, *(f"{e:.2e}" for e in (lemma, exact, ours)), f"{exact / ours:.1f}", f"{lemma / ours:.1f}", asked]
+        )
+    head = ("data", "naive, lemma", "naive, exact", "isotonic", "exact : ours", "lemma : ours", "asked")
+    return "Mean rank error, shuffled, n = 10^5, epsilon 1, delta 1e-8, 4^9 values\n\n" + _table(head, rows), met
+
+
+def rounds(results: Results) -> tuple[str, bool]:
+    rows = []
+    for kind, number, spread in dict.fromkeys(key[1:4] for key in results):
+        rates = [results["rounds", kind, number, spread, n, e].success for n, _, e in SCHEDULE_CELLS]
+        rows.append([kind, number or "-", spread or "-", *(f"{rate:.3f}" for rate in rates)])
+    head = ("schedule", "number", "spread", *(f"{n} {e}" for n, _, e in SCHEDULE_CELLS))
+    one = results["rounds", "sequential", 0, 0.0, "pareto", 0.879].success
+    other = results["rounds", "rounds", 32, 0.25, "pareto", 0.879].success
+    good = other >= one - 0.03
+    text = "Success against rounds and users in flight, n = 2500\n\n" + _table(head, rows)
+    return (
+        text + f"\n32 rounds with spread: {one - other:.3f} below sequential (asked: 0.03, {_mark(good)})\n",
+        good,
+    )
+
+
+def several(results: Results) -> tuple[str, bool]:
+    rows, met = [], True
+    for name, size in SEVERAL_SHAPES:
+        for quantiles in SEVERAL:
+            together = sum(results["several", name, quantiles].error) / len(quantiles)
+            alone = sum(results["alone", name, quantiles, q].error[0] for q in quantiles) / len(quantiles)
+            met = met and alone >= together
+            shown = ", ".join(f"{q:g}" for q in quantiles)
+            rows.append(
+                [f"{name} {_size(size)}", shown, f"{together:.4f}", f"{alone:.4f}", f"{alone / together:.2f}"]
+            )
+    head = ("data", "quantiles", "one run", "separate runs", "ratio")
+    return "Mean rank error over the quantiles, n = 9000, epsilon 0.879\n\n" + _table(head, rows), met
+
+
+def coverage(results: Results) -> tuple[str, bool]:
+    rows, met, fails = [], True, False
+    for n in COVERAGE_USERS:
+        for name, size in COVERAGE_SHAPES:
+            found = [results["coverage", name, size, e, n] for e in COVERAGE_EPSILONS]
+            good = all(f.certified >= 0.95 for f in found)
+            if name in SMOOTH:
+                good = good and all(f.width <= WIDEST[n] for f in found)
+            met = met and good
+            fails = fails or any(f.likelihood_ratio < 0.9 for f in found)
+            rows.append(
+                [
+                    f"{name} {_size(size)}",
+                    n,
+                    *(f"{f.certified:.3f}" for f in found),
+                    *(f"{f.width:.1f}" for f in found),
+                    *(f"{f.no_bound:.2f}" for f in found),
+                    *(f"{f.error:.2f}" for f in found),
+                    *(f"{f.likelihood_ratio:.2f}" for f in found),
+                    _mark(good),
+                ]
+            )
+    parts = ("coverage", "width", "no bound", "error", "control")
+    head = ("data", "n", *(f"{part} {e}" for part in parts for e in COVERAGE_EPSILONS), "asked")
+    text = "Certified 95 % intervals; widths and errors in units of sd / (kappa sqrt n) of rank\n\n"
+    return text + _table(head, rows) + f"\nThe negative control fails: {'yes' if fails else 'NO'}\n", met and fails
+
+
+REPORTS: dict[str, Callable[[Results], tuple[str, bool]]] = {
+    "search": search,
+    "users": users,
+    "shuffle": shuffle,
+    "rounds": rounds,
+    "several": several,
+    "coverage": coverage,
+}
+
+
+def draw_rounds(results: Results, path: Path) -> None:
+    """Success against rounds, and against users in flight: one line a data set, dashed with spread."""
+    try:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from matplotlib import pyplot
+    except ImportError:
+        raise MissingDependency("the figure", "matplotlib", "lab") from None
+    figure, panels = pyplot.subplots(1, 2, figsize=(10, 4), sharey=True)
+    for colour, (name, _, epsilon) in enumerate(SCHEDULE_CELLS):
+        sequential = results["rounds", "sequential", 0, 0.0, name, epsilon].success
+        for panel, kind in zip(panels, ("rounds", "in flight"), strict=True):
+            panel.axhline(sequential, color=f"C{colour}", linewidth=0.6, alpha=0.6)
+            for spread, style in ((0.0, "-"), (0.25, "--")):
+                points = sorted(
+                    (key[2], value.success)
+                    for key, value in results.items()
+                    if key[1] == kind and key[3] == spread and key[4:] == (name, epsilon)
+                )
+                label = f"{name}, epsilon {epsilon}" if spread == 0.0 else None
+                panel.plot(*zip(*points, strict=True), style, color=f"C{colour}", marker="o", label=label)
+            panel.set_xscale("log")
+            panel.set_xlabel("rounds" if kind == "rounds" else "users in flight, of 2500")
+    panels[0].set_ylabel("success within 0.04")
+    panels[0].legend(fontsize=8)
+    panels[1].set_title("thin: one batch after the other; dashed: spread 0.25", fontsize=9)
+    figure.tight_layout()
+    figure.savefig(path)
+    pyplot.close(figure)

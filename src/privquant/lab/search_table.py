@@ -1,0 +1,321 @@
+"""What isotonic search is held to: its tables, each a list of cells that a pool of processes works off.
+
+    search     success against DpBayeSS, naive search and the limit, on every shape the docs show
+    users      users for 90 % success, isotonic against DpBayeSS
+    shuffle    mean rank error in the shuffle model, against naive search with the paper's lemma and exactly accounted
+    rounds     accuracy against the number of rounds and of users in flight
+    several    several quantiles in one run against separate runs with the users divided
+    coverage   certified intervals on every shape, with the negative control
+
+Every cell draws its data sets anew and has its own seed, so a table is the same for any number of processes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from privquant.domain import Integers
+from privquant.lab.coverage import coverage
+from privquant.lab.engine import simulator
+from privquant.lab.engine.isotonic import outcomes
+from privquant.lab.sample import Sample
+from privquant.lab.shapes import shape
+from privquant.privacy.coin import Coin
+from privquant.protocols.base import Protocol
+from privquant.protocols.isotonic import Isotonic
+from privquant.protocols.isotonic_shuffle import shuffled_isotonic
+from privquant.protocols.registry import protocol as make_protocol
+from privquant.protocols.shuffled import shuffled_search
+
+ALPHA = 0.04
+USERS = 2500
+DELTA = 1e-8
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One protocol on one shape. `shuffled`: "" or the accounting method of shuffled rounds."""
+
+    shape: str
+    size: int
+    epsilon: float
+    protocol: str = "isotonic"
+    users: int = USERS
+    quantile: float | tuple[float, ...] = 0.5
+    alpha: float = ALPHA
+    rounds: int | None = None
+    in_flight: int | None = None
+    spread: float = 0.0
+    shuffled: str = ""
+
+    def template(self) -> Protocol:
+        domain = Integers(0, self.size - 1)
+        if self.shuffled and self.protocol == "isotonic":
+            return shuffled_isotonic(
+                domain, users=self.users, epsilon=self.epsilon, delta=DELTA, method=self.shuffled
+            )
+        if self.shuffled:
+            return shuffled_search(
+                domain, users=self.users, epsilon=self.epsilon, delta=DELTA, method=self.shuffled
+            )
+        options: dict[str, Any] = {"spread": self.spread} if self.spread else {}
+        return make_protocol(
+            self.protocol, domain, users=self.users, epsilon=self.epsilon, quantile=self.quantile, **options
+        )
+
+    @property
+    def limit(self) -> float:
+        """Success if all users, drawn from a distribution, were asked at the quantile."""
+        assert isinstance(self.quantile, float)
+        coin = Coin.of(self.epsilon)
+        rate = coin.report_rate(self.quantile)
+        reach = self.alpha * coin.kappa * math.sqrt(self.users / (rate * (1.0 - rate)))
+        return 2.0 * NormalDist().cdf(reach) - 1.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """success: share of trials within alpha; error: mean rank error (one for each quantile)."""
+
+    success: float
+    error: tuple[float, ...]
+    trials: int
+
+
+def measure(setting: Setting, data_sets: int, trials: int, seed: Sequence[int]) -> Measured:
+    """`trials` runs over `data_sets` drawn data sets."""
+    rng = np.random.default_rng(list(seed))
+    template = setting.template()
+    quantiles = template.quantiles
+    hits = 0
+    errors = np.zeros(len(quantiles))
+    done = 0
+    for part in range(data_sets):
+        count = trials * (part + 1) // data_sets - trials * part // data_sets
+        sample = Sample(shape(setting.shape, setting.users, setting.size, rng), setting.size)
+        if isinstance(template, Isotonic) and (setting.rounds or setting.in_flight):
+            found = outcomes(
+                template, sample, count, rng, rounds=setting.rounds, in_flight=setting.in_flight
+            ).answers
+        else:
+            found = simulator(template)(template, sample, count, rng, draw="empirical")
+        hits += int(sample.success(found[:, 0], quantiles[0], setting.alpha).sum())
+        for k, q in enumerate(quantiles):
+            errors[k] += float(sample.rank_error(found[:, k], q).sum())
+        done += count
+    return Measured(hits / done, tuple(float(e) / done for e in errors), done)
+
+
+# -- the cells of each table -----------------------------------------------------------------------------------
+
+# shape, size, quantile, epsilon, least success asked of isotonic search
+SEARCH_CELLS = (
+    ("pareto", 4**9, 0.5, 0.569, 0.63),
+    ("pareto", 4**9, 0.5, 0.879, 0.85),
+    ("pareto", 4**9, 0.5, 1.357, 0.96),
+    ("pareto", 2**32, 0.5, 0.879, 0.84),
+    ("uniform", 10**6, 0.5, 0.879, 0.85),
+    ("lognormal", 2**62, 0.5, 0.879, 0.82),
+    ("tiny", 2**32, 0.5, 0.879, 0.78),
+    ("ties", 10**6, 0.5, 1.357, 0.91),
+    ("pareto", 4**9, 0.9, 0.879, 0.78),
+    ("tiny", 2**32, 0.9, 1.357, 0.92),
+    ("heavy", 2**62, 0.5, 0.879, None),
+    ("flat", 2**32, 0.5, 0.879, None),
+    ("gap", 10**6, 0.5, 0.879, None),
+    ("gap48", 10**6, 0.5, 0.879, None),
+    ("hard", 10**6, 0.5, 1.357, None),
+    ("atom", 2**32, 0.5, 0.879, None),
+    ("atom", 2**32, 0.5, 1.357, None),
+    ("const", 2**32, 0.5, 0.879, None),
+)
+RIVALS = ("isotonic", "bayess", "naive")
+
+SCHEDULE_CELLS = (
+    ("pareto", 4**9, 0.569),
+    ("pareto", 4**9, 0.879),
+    ("tiny", 2**32, 0.879),
+    ("uniform", 10**6, 0.879),
+    ("ties", 10**6, 1.357),
+)
+ROUNDS = (8, 16, 32, 64, 128)
+IN_FLIGHT = (10, 100, 250, 500)
+SPREAD = 0.25
+
+COVERAGE_SHAPES = (
+    ("pareto", 4**9),
+    ("uniform", 10**6),
+    ("lognormal", 2**62),
+    ("tiny", 2**32),
+    ("ties", 10**6),
+    ("atom", 2**32),
+    ("gap", 10**6),
+    ("gap48", 10**6),
+    ("const", 2**32),
+)
+COVERAGE_EPSILONS = (0.569, 0.879, 1.357)
+COVERAGE_USERS = (2500, 10_000)
+
+SEVERAL = ((0.25, 0.5, 0.75), (0.5, 0.9, 0.99), tuple(k / 10 for k in range(1, 10)))
+SEVERAL_SHAPES = (("pareto", 4**9), ("tiny", 2**32), ("lognormal", 2**62))
+SEVERAL_USERS = 9000
+
+USERS_GRID = {"isotonic": (2000, 2400, 2900, 3500), "bayess": (6500, 8000, 10_000, 12_500)}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One cell's work; `key` says which, for the seed and for putting results together."""
+
+    key: tuple[Any, ...]
+    setting: Setting
+    data_sets: int
+    trials: int
+    seed: int
+
+    def __call__(self) -> Any:
+        words = np.frombuffer(repr(self.key).encode().ljust(64, b"."), np.uint8).tolist()
+        return measure(self.setting, self.data_sets, self.trials, [self.seed, *words])
+
+
+@dataclass(frozen=True)
+class CoverageJob:
+    key: tuple[Any, ...]
+    trials: int
+    seed: int
+
+    def __call__(self) -> Any:
+        name, size, epsilon, users = self.key[1:]
+        return coverage(name, size=size, epsilon=epsilon, users=users, trials=self.trials, seed=self.seed)
+
+
+def search_jobs(trials: int, data_sets: int, seed: int) -> list[Any]:
+    return [
+        Job(
+            ("search", name, size, q, epsilon, rival),
+            Setting(name, size, epsilon, rival, quantile=q),
+            data_sets,
+            trials,
+            seed,
+        )
+        for name, size, q, epsilon, _ in SEARCH_CELLS
+        for rival in RIVALS
+        if q == 0.5 or rival != "bayess"
+    ]
+
+
+def users_jobs(trials: int, data_sets: int, seed: int) -> list[Any]:
+    return [
+        Job(("users", name, n), Setting("pareto", 4**9, 0.879, name, users=n), data_sets, trials, seed)
+        for name, grid in USERS_GRID.items()
+        for n in grid
+    ]
+
+
+def shuffle_jobs(trials: int, data_sets: int, seed: int) -> list[Any]:
+    rivals = (("isotonic", "exact"), ("naive", "exact"), ("naive", "lemma"))
+    return [
+        Job(
+            ("shuffle", name, protocol, method),
+            Setting(name, 4**9, 1.0, protocol, users=100_000, shuffled=method),
+            data_sets,
+            trials,
+            seed,
+        )
+        for name in ("pareto", "uniform", "lognormal", "tiny", "ties")
+        for protocol, method in rivals
+    ]
+
+
+def rounds_jobs(trials: int, data_sets: int, seed: int) -> list[Any]:
+    schedules: list[tuple[str, int, float]] = [("sequential", 0, 0.0)]
+    schedules += [("rounds", r, spread) for r in ROUNDS for spread in (0.0, SPREAD)]
+    schedules += [("in flight", k, spread) for k in IN_FLIGHT for spread in (0.0, SPREAD)]
+    jobs = []
+    for kind, number, spread in schedules:
+        for name, size, epsilon in SCHEDULE_CELLS:
+            setting = Setting(
+                name,
+                size,
+                epsilon,
+                rounds=number if kind == "rounds" else None,
+                in_flight=number if kind == "in flight" else None,
+                spread=spread,
+            )
+            # a run with users in flight decides anew for every user: ten times the work
+            share = 10 if kind == "in flight" else 1
+            jobs.append(
+                Job(
+                    ("rounds", kind, number, spread, name, epsilon),
+                    setting,
+                    max(data_sets // share, 1),
+                    max(trials // share, 1),
+                    seed,
+                )
+            )
+    return jobs
+
+
+def several_jobs(trials: int, data_sets: int, seed: int) -> list[Any]:
+    jobs = []
+    for name, size in SEVERAL_SHAPES:
+        for quantiles in SEVERAL:
+            together = Setting(name, size, 0.879, users=SEVERAL_USERS, quantile=quantiles)
+            jobs.append(Job(("several", name, quantiles), together, data_sets, trials, seed))
+            for q in quantiles:
+                alone = Setting(name, size, 0.879, users=SEVERAL_USERS // len(quantiles), quantile=q)
+                jobs.append(Job(("alone", name, quantiles, q), alone, data_sets, trials, seed))
+    return jobs
+
+
+def coverage_jobs(trials: int, data_sets: int, seed: int) -> list[Any]:
+    return [
+        CoverageJob(("coverage", name, size, epsilon, users), trials, seed)
+        for users in COVERAGE_USERS
+        for epsilon in COVERAGE_EPSILONS
+        for name, size in COVERAGE_SHAPES
+    ]
+
+
+TABLES: dict[str, Callable[[int, int, int], list[Any]]] = {
+    "search": search_jobs,
+    "users": users_jobs,
+    "shuffle": shuffle_jobs,
+    "rounds": rounds_jobs,
+    "several": several_jobs,
+    "coverage": coverage_jobs,
+}
+
+
+def work(jobs: Sequence[Any], *, workers: int, progress: Progress | None = None) -> dict[tuple[Any, ...], Any]:
+    """The results of all jobs by key."""
+    found: dict[tuple[Any, ...], Any] = {}
+    with ProcessPoolExecutor(workers) as pool:
+        waiting = {pool.submit(job): job.key for job in jobs}
+        for done, future in enumerate(as_completed(waiting), start=1):
+            found[waiting[future]] = future.result()
+            if progress is not None:
+                progress(done, len(jobs))
+    return {job.key: found[job.key] for job in jobs}
+
+
+def users_for(rates: dict[int, float], wanted: float = 0.9) -> float:
+    """Users for a success rate: a straight line of the normal score of the rate in sqrt(users)."""
+    normal = NormalDist()
+    users = np.sqrt(np.array(sorted(rates), float))
+    scores = np.array([normal.inv_cdf((1.0 + min(rates[n], 0.9999)) / 2.0) for n in sorted(rates)])
+    slope, height = np.polyfit(users, scores, 1)
+    return float(((normal.inv_cdf((1.0 + wanted) / 2.0) - height) / slope) ** 2)
+
+
+def as_rows(results: dict[tuple[Any, ...], Any]) -> list[dict[str, Any]]:
+    """One flat row a cell, for a file."""
+    return [{"cell": " ".join(map(str, key)), **asdict(value)} for key, value in results.items()]
