@@ -79,7 +79,9 @@ def test_account_compares_users_needed(run: Any) -> None:
         (("account", "--plot", "/no/such/folder/x.png"), "cannot be written"),
         (("account", "--plot", "x.nothing"), "cannot be written"),
         (("audit", "--draws", "1"), "draws must be at least 4"),
-        (("audit", "--coin", "1", "--command", "x"), "give one of"),
+        (("audit", "--coin", "1", "--command", "x"), "an audit throws one randomizer"),
+        (("audit", "--tree", "oue", "--shipped"), "--shipped is for the coin"),
+        (("audit", "--tree", "fir"), "--tree must be one of"),
         (("audit", "--callable", "no_such_module:f"), "--callable is module:name"),
         (("audit", "--command", "echo 1"), "must contain {input} and {draws}"),
     ],
@@ -103,6 +105,16 @@ def test_audit_passes_our_coin_and_catches_a_worse_one(run: Any) -> None:
     assert code == 1
     assert found["caught"]
     assert found["draws"] == 2_000_000
+
+
+@pytest.mark.parametrize("encoding", ["oue", "sue", "hadamard"])
+def test_audit_of_the_tree_reports(run: Any, encoding: str) -> None:
+    """Unseeded; the honest one is accused with probability at most 1e-6. Twin: made with 2 and sold as 1."""
+    settings = ("--tree", encoding, "--epsilon", "1", "--draws", "6000", "--confidence", "0.999999")
+    code, _, _ = run("audit", *settings)
+    assert code == 0
+    code, _, _ = run("audit", *settings, "--coin", "2")
+    assert code == 1
 
 
 def test_audit_of_a_function_in_this_folder(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

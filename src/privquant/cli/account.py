@@ -68,7 +68,7 @@ def account(
         answered=answered,
     )
     if plot is not None:
-        from privquant.cli.account_figures import curves
+        from privquant.cli._account_figures import curves
 
         curves(plot, delta=delta, epsilon=exact.epsilon, batch=batch)
     if as_json:
@@ -108,7 +108,7 @@ def _compare(delta: float, plot: Path | None, as_json: bool) -> None:
 
     rows = savings(delta=delta)
     if plot is not None:
-        from privquant.cli.account_figures import saved
+        from privquant.cli._account_figures import saved
 
         saved(plot, rows, delta=delta)
     if as_json:

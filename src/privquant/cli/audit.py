@@ -23,7 +23,12 @@ def register(app: typer.Typer) -> None:
 def audit(
     epsilon: Annotated[float, typer.Option(help="The epsilon the randomizer is sold with.")] = 1.0,
     coin: Annotated[
-        float | None, typer.Option(help="Throw our coin at this epsilon. [default: the one it is sold with]")
+        float | None,
+        typer.Option(help="Make our randomizer with this epsilon instead. [default: the one it is sold with]"),
+    ] = None,
+    tree: Annotated[
+        str | None,
+        typer.Option(help="Throw a tree report (oue, sue or hadamard; 4 nodes) instead of the coin; slower."),
     ] = None,
     shipped: Annotated[
         bool, typer.Option("--shipped", help="Throw the device's own function, one call a draw (slower).")
@@ -49,12 +54,18 @@ def audit(
 
     Exit code 1 if the randomizer is caught breaking the epsilon it is sold with, 0 if not.
     """
-    if sum(given is not None for given in (coin, function, command)) > 1:
-        raise InvalidInput("give one of --coin, --callable and --command: an audit throws one randomizer")
+    ours = coin is not None or tree is not None or shipped
+    if sum((ours, function is not None, command is not None)) > 1:
+        raise InvalidInput(
+            "an audit throws one randomizer: --callable, or --command, or ours (--coin, --tree, --shipped)"
+        )
+    if tree is not None and shipped:
+        raise InvalidInput("--shipped is for the coin: devices send no tree reports")
 
     from privquant.privacy.audit import audit as throw
 
-    randomizer = _randomizer(epsilon if coin is None else coin, shipped, function, command, inputs)
+    made = epsilon if coin is None else coin
+    randomizer = _tree(tree, made) if tree is not None else _randomizer(made, shipped, function, command, inputs)
     found = throw(randomizer, epsilon=epsilon, draws=draws, confidence=confidence)
     if as_json:
         print(json.dumps(found.to_dict(), indent=2))
@@ -96,3 +107,23 @@ def _randomizer(
     except ValueError:
         raise InvalidInput(f"--inputs for a callable are whole numbers by commas, got {inputs!r}") from None
     return CallableRandomizer(found, numbers)
+
+
+def _tree(encoding: str, epsilon: float) -> Randomizer:
+    import numpy as np
+
+    from privquant.messages import TreeQuery
+    from privquant.privacy.randomizers import CallableRandomizer
+    from privquant.protocols.tree_encodings import ENCODINGS, encode, encoding_coin
+    from privquant.validation import check_choice, check_epsilon
+
+    chosen = check_choice(encoding, "--tree", ENCODINGS)
+    coin = encoding_coin(chosen, check_epsilon(epsilon))
+    query = TreeQuery(branching=4, height=1, encoding=chosen, coin=coin.threshold)
+    rng = np.random.default_rng()
+
+    def report(index: int) -> tuple[int, bytes | None, int | None, int | None]:
+        sent = encode(query, index, rng)
+        return sent.level, sent.bits, sent.index, sent.bit
+
+    return CallableRandomizer(report, range(4))
