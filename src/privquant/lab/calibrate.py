@@ -29,7 +29,7 @@ LOG2_SIZES = (8, 20, 48)
 QUANTILES = (0.5, 0.9, 0.99)
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 CONFIDENCES = (0.5, 0.68, 0.8, 0.9, 0.95, 0.99)
-USERS = (100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)
+USERS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 1_000_000, 10_000_000)
 DELTA = 1e-8
 
 # A crowd is a histogram: beyond this many draws a shape's histogram is scaled up instead of drawn longer.

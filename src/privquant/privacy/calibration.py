@@ -6,7 +6,7 @@ and users: over several shapes of data pooled ("typical") and on the worst of th
 
 Between grid points the logarithm of the error is linear in log2 B, logit q, log epsilon, log users and in the
 normal deviate of the confidence. Beyond the largest crowd the error falls as 1/sqrt(users); below the smallest
-epsilon it grows as 1/epsilon; everywhere else outside, the nearest grid point stands. No error exceeds
+epsilon it grows as 1/epsilon; below the smallest confidence it falls with the deviate; everywhere else outside, the nearest grid point stands. No error exceeds
 max(q, 1-q), which is what an answer at an end of the data costs.
 """
 
@@ -53,6 +53,7 @@ class Calibration:
         log_error = _blend(self.errors[kind], axes)
         log_error -= 0.5 * max(0.0, math.log(users / self.users[-1]))
         log_error += max(0.0, math.log(self.epsilons[0] / epsilon))
+        log_error += min(0.0, math.log(_deviate(confidence) / deviates[0]))
         return min(math.exp(log_error), worst)
 
 

@@ -34,8 +34,11 @@ def adaptive_lower_bound(*, alpha: float, epsilon: float, size: int) -> float:
 
 
 def non_adaptive_lower_bound(*, alpha: float, epsilon: float, size: int) -> float:
-    """Theorem 1.3: Omega(log^2 B / (eps^2 alpha^2 log^4(1/alpha))) for any non-adaptive protocol. Constant 1."""
-    return (math.log(size) / (epsilon * alpha)) ** 2 / math.log(1 / alpha) ** 4
+    """Theorem 1.3: Omega(log^2 B / (eps^2 alpha^2 log^4(1/alpha))) for any non-adaptive protocol. Constant 1.
+
+    It is for small alpha; from e^-2 on, where the formula would rise with alpha, its last factor is held.
+    """
+    return (math.log(size) / (epsilon * alpha)) ** 2 / max(math.log(1 / alpha), 2.0) ** 4
 
 
 def tree_sketch(*, alpha: float, epsilon: float, size: int) -> float:
@@ -46,22 +49,6 @@ def tree_sketch(*, alpha: float, epsilon: float, size: int) -> float:
 def adaptive_upper_bound(*, alpha: float, epsilon: float, size: int) -> float:
     """Theorem 1.1: O(log B / (eps^2 alpha^2)) for DpBayeSS (eps < 1). Constant 1."""
     return math.log(size) / (epsilon * alpha) ** 2
-
-
-def one_coin(*, alpha: float, epsilon: float, confidence: float) -> float:
-    """Lemma E.2: reports that suffice to learn one coin to its sample mean within alpha.
-
-    With the constants of the proof, and log(2/beta) for the two sides.
-    """
-    grown = math.expm1(epsilon)
-    coin = 2 * math.exp(epsilon) / (alpha * grown) ** 2 + 2 * (grown + 2) / (3 * alpha * grown)
-    return coin * math.log(2 / (1 - confidence))
-
-
-def naive_sufficient(*, alpha: float, epsilon: float, confidence: float, size: int) -> float:
-    """Theorem E.3: users that suffice for the naive search: every one of its log2 B coins within alpha."""
-    rounds = max(1, math.ceil(math.log2(size)))
-    return rounds * one_coin(alpha=alpha, epsilon=epsilon, confidence=1 - (1 - confidence) / rounds)
 
 
 def shuffle_order(*, alpha: float, epsilon: float, confidence: float, size: int, delta: float) -> float:

@@ -21,15 +21,18 @@ from privquant.errors import InvalidInput
 from privquant.privacy import limits
 from privquant.privacy.calibration import calibrated, calibration
 from privquant.privacy.poisoning import breakdown, shift
+from privquant.privacy.theory import naive_search_users
 from privquant.validation import check_count, check_epsilon, check_probability, check_quantile
 
 UNKNOWNS = ("users", "alpha", "epsilon", "confidence")
 
 # Where each unknown is looked for. Beyond these a plan is of no use to anyone.
-_RANGES = {"users": (1.0, 1e15), "alpha": (1e-7, 1.0), "epsilon": (1e-3, 20.0), "confidence": (1e-3, 1 - 1e-6)}
+_RANGES = {"users": (1.0, 1e15), "alpha": (1e-7, 0.999), "epsilon": (1e-3, 20.0), "confidence": (1e-3, 1 - 1e-6)}
 
 # The measured tables are for this delta; the coin noise of another grows as sqrt(log(4/delta)).
 CALIBRATED_DELTA = 1e-8
+
+_DEFAULT = "isotonic/local"
 
 NAMES = {
     "isotonic": "isotonic search (the default)",
@@ -144,7 +147,7 @@ def plan(
         size=size,
         quantile=q,
         rows=rows,
-        verdict=_verdict(unknown, given, solved, q),
+        verdict=_verdict(unknown, given, solved, size, q),
         poisoning=_poisoning(liars, known_epsilon, q),
         warnings=tuple(_warnings(unknown, given, solved, q)),
     )
@@ -172,7 +175,7 @@ def _rows(unknown: str, given: dict[str, float], size: int, q: float, delta: flo
         bound("any non-adaptive one, at least", "local", "order", limits.non_adaptive_lower_bound, *two, size=big),
         bound("tree, error sketch", "local", "order", limits.tree_sketch, *two, size=big),
         bound("DpBayeSS, theorem", "local", "order", limits.adaptive_upper_bound, *two, size=big),
-        bound("naive search, theorem", "local", "sufficient", limits.naive_sufficient, *three, size=big),
+        bound("naive search, theorem", "local", "sufficient", _naive_sufficient, *three, size=big),
         bound("naive search, theorem", "shuffle", "order", limits.shuffle_order, *three, size=big, delta=delta),
     ]
     for name in calibrated():
@@ -186,6 +189,10 @@ def _rows(unknown: str, given: dict[str, float], size: int, q: float, delta: flo
             shown += f", {method} accounting"
         rows.append(PlanRow(shown, trust, "measured", typical, hardest))
     return rows
+
+
+def _naive_sufficient(*, alpha: float, epsilon: float, confidence: float, size: int) -> float:
+    return naive_search_users(size=size, alpha=alpha, beta=1 - confidence, epsilon=epsilon)
 
 
 _ORDER = "order of growth only: the paper leaves the constant open, here it is 1"
@@ -232,15 +239,18 @@ def _solve(unknown: str, given: dict[str, float], holds: Holds) -> float | None:
     return dear
 
 
-def _verdict(unknown: str, given: dict[str, float], row: PlanRow, q: float) -> str:
+def _verdict(unknown: str, given: dict[str, float], row: PlanRow, size: int, q: float) -> str:
     value = row.value
     goal = _goal(given, q)
     if value is None:
         return f"This plan cannot work: {goal} is out of reach at any {unknown} up to {_RANGES[unknown][1]:g}."
     if unknown == "alpha":
-        people = f"{given['users']:,.0f} people at epsilon {given['epsilon']:g}"
+        middle = calibration(_DEFAULT).error(
+            users=given["users"], epsilon=given["epsilon"], confidence=0.5, size=size, quantile=q
+        )
         return (
-            f"{people}: expect an error of {100 * value:.2g} percentile points or less in "
+            f"{given['users']:,.0f} people at epsilon {given['epsilon']:g}: expect an error of "
+            f"{100 * middle:.2g} percentile points, and up to {100 * value:.2g} in "
             f"{given['confidence']:.0%} of collections."
         )
     return f"For {goal}: {unknown} {show(unknown, value)}."
