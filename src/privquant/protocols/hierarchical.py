@@ -77,6 +77,7 @@ class Hierarchical(Protocol):
                 f"of {self.domain.size}: use answer='descent' without consistency"
             )
         self.coin = encodings.encoding_coin(self.encoding, self.epsilon)
+        self._gap = encodings.gap(self.encoding, self.coin)
         if settings.get("guarantee") is None:
             real = min(self.epsilon, encodings.real_epsilon(self.encoding, self.coin))
             self.guarantee = Guarantee("local", real)
@@ -183,7 +184,7 @@ class Hierarchical(Protocol):
 
     def unary_estimates(self, ones: NDArray[np.int64], users: int) -> Floats:
         """De-biased fractions from ones heard at nodes by a level's users."""
-        scale = encodings.gap(self.encoding, self.coin) * users
+        scale = self._gap * users
         return np.asarray((ones - users * self.coin.flip) / scale)
 
     def level_estimates(self) -> list[Floats]:

@@ -15,6 +15,7 @@ coin, so that "the ratio is at most e^epsilon" is a statement about what is draw
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,6 +93,7 @@ def sign_bit(row: int, node: int) -> int:
 # -- exact laws ----------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=64)
 def bit_law(encoding: str, coin: int) -> tuple[Fraction, Fraction]:
     """Unary: the probability of a one at the user's own node, and at any other."""
     flip = Fraction(coin, DRAW)
