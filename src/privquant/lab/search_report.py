@@ -8,6 +8,7 @@ from typing import Any
 
 from privquant.errors import MissingDependency
 from privquant.lab.search_table import (
+    CONTROL_SHAPES,
     COVERAGE_EPSILONS,
     COVERAGE_SHAPES,
     COVERAGE_USERS,
@@ -144,7 +145,7 @@ def coverage(results: Results) -> tuple[str, bool]:
                     *(f"{f.width:.1f}" for f in found),
                     *(f"{f.no_bound:.2f}" for f in found),
                     *(f"{f.error:.2f}" for f in found),
-                    *(f"{f.likelihood_ratio:.2f}" for f in found),
+                    *(f"{f.likelihood_ratio:.2f}" if name in CONTROL_SHAPES else "-" for f in found),
                     _mark(good),
                 ]
             )
