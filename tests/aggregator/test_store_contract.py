@@ -62,6 +62,7 @@ class Bench:
         async with writing(engine) as db:
             row = {"no": 1, "id": "0" * 64, "envelope": b"{}", "state": "open", "created": int(time.time())}
             await db.execute(insert(schema.campaign).values(row))
+            await db.execute(insert(schema.campaign).values(row | {"no": 2, "id": "1" * 64}))
             await db.execute(insert(schema.token), [{"campaign": 1, "id": t} for t in (b"a", b"b", b"c")])
             await db.execute(insert(schema.link).values(campaign=1, secret=b"s", places=2, taken=0))
         await engine.dispose()
@@ -118,6 +119,7 @@ def test_a_report_erases_the_query_its_token_was_given(bench: Bench) -> None:
 def test_sealing_changes_no_count(bench: Bench) -> None:
     bench.commit(Spend(1, b"a", A, 1), Spend(1, b"b", B, 0))
     before = counts_of(bench)
+    assert [row.heard for row in bench.run(lambda hot: hot.campaigns())] == [2, 0]
     assert bench.run(lambda hot: hot.seal(3)) == 0  # too few to mix
     assert bench.run(lambda hot: hot.seal(2)) == 2
     assert bench.run(lambda hot: hot.seal(1)) == 0

@@ -101,4 +101,4 @@ class ServerProcess:
                 is_json = answer.headers.get_content_type() == "application/json"
         except urllib.error.HTTPError as error:
             raise ServerFailed(f"{method} {path}: {error.code} {error.read()[:300]!r}") from error
-        return json.loads(found) if is_json else found.decode()
+        return json.loads(found) if is_json and found else found.decode()

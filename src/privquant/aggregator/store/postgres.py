@@ -63,10 +63,10 @@ _ADMIT = "INSERT INTO token (campaign, id) VALUES ($1, $2) ON CONFLICT DO NOTHIN
 _GIVE_BACK = "UPDATE link SET taken = taken - 1 WHERE campaign = $1"
 
 _CAMPAIGNS = """
-SELECT no, id, state, envelope,
-  (SELECT coalesce(sum(answered), 0)::bigint FROM count c WHERE c.campaign = no)
-  + (SELECT count(*) FROM tail t WHERE t.campaign = no)
-FROM campaign WHERE ($1::text IS NULL OR id = $1) AND (NOT $2::bool OR state <> 'closed') ORDER BY no
+SELECT c.no, c.id, c.state, c.envelope,
+  (SELECT coalesce(sum(answered), 0)::bigint FROM count WHERE campaign = c.no)
+  + (SELECT count(*) FROM tail WHERE campaign = c.no)
+FROM campaign c WHERE ($1::text IS NULL OR id = $1) AND (NOT $2::bool OR state <> 'closed') ORDER BY c.no
 """
 _COUNTS = """
 SELECT phase, arm, coin, threshold, sum(answered)::bigint, sum(ones)::bigint FROM (

@@ -50,10 +50,10 @@ _ADMIT = "INSERT INTO token (campaign, id) VALUES (?, ?)"
 _STATE = "SELECT state FROM campaign WHERE no = ?"
 
 _CAMPAIGNS = """
-SELECT no, id, state, envelope,
-  (SELECT coalesce(sum(answered), 0) FROM count WHERE campaign = no)
-  + (SELECT count(*) FROM tail WHERE campaign = no)
-FROM campaign WHERE (?1 IS NULL OR id = ?1) AND (NOT ?2 OR state <> 'closed') ORDER BY no
+SELECT c.no, c.id, c.state, c.envelope,
+  (SELECT coalesce(sum(answered), 0) FROM count WHERE campaign = c.no)
+  + (SELECT count(*) FROM tail WHERE campaign = c.no)
+FROM campaign c WHERE (?1 IS NULL OR id = ?1) AND (NOT ?2 OR state <> 'closed') ORDER BY c.no
 """
 _COUNTS = """
 SELECT phase, arm, coin, threshold, sum(answered), sum(ones) FROM (
