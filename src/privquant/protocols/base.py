@@ -19,8 +19,8 @@ Rules that hold for every protocol, checked by the suite in `privquant.testing`:
   `unused` and shown in the estimate.
 - A protocol draws no random numbers: all randomness is the users' coins and who is asked.
 - Where the whole state is a count per (phase, arm, coin, threshold), the class says `count_table = True` (the
-  instance, where an option decides it). Only
-  then may reports be stored without their order, which is what a deployed campaign does.
+  instance, where an option decides it). Only then may reports be stored without their order, which is what a
+  deployed campaign does.
 
 How many users are asked before feedback arrives is a matter of the run, not of the protocol.
 """
