@@ -38,6 +38,11 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _ratio(other: float, ours: float) -> str:
+    """With few runs an error can be 0."""
+    return f"{other / ours:.2f}" if ours > 0 else "-"
+
+
 def _mark(good: bool) -> str:
     return "met" if good else "MISSED"
 
@@ -90,7 +95,7 @@ def shuffle(results: Results) -> tuple[str, bool]:
         met = met and good
         asked = f"6 {_mark(good)}" if name == "pareto" else "-"
         rows.append(
-            [name, *(f"{e:.2e}" for e in (lemma, exact, ours)), f"{exact / ours:.1f}", f"{lemma / ours:.1f}", asked]
+            [name, *(f"{e:.2e}" for e in (lemma, exact, ours)), _ratio(exact, ours), _ratio(lemma, ours), asked]
         )
     head = ("data", "naive, lemma", "naive, exact", "isotonic", "exact : ours", "lemma : ours", "asked")
     return "Mean rank error, shuffled, n = 10^5, epsilon 1, delta 1e-8, 4^9 values\n\n" + _table(head, rows), met
@@ -121,7 +126,7 @@ def several(results: Results) -> tuple[str, bool]:
             met = met and alone >= together
             shown = ", ".join(f"{q:g}" for q in quantiles)
             rows.append(
-                [f"{name} {_size(size)}", shown, f"{together:.4f}", f"{alone:.4f}", f"{alone / together:.2f}"]
+                [f"{name} {_size(size)}", shown, f"{together:.4f}", f"{alone:.4f}", _ratio(alone, together)]
             )
     head = ("data", "quantiles", "one run", "separate runs", "ratio")
     return "Mean rank error over the quantiles, n = 9000, epsilon 0.879\n\n" + _table(head, rows), met

@@ -1,0 +1,50 @@
+"""`privquant isotonic` prints its tables and says whether they are met."""
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from privquant.cli import isotonic
+from privquant.errors import InvalidInput
+
+
+@pytest.fixture
+def app():
+    made = typer.Typer()
+    isotonic.register(made)
+
+    @made.callback()
+    def root() -> None:
+        pass
+
+    return made
+
+
+def run(app, *arguments):
+    return CliRunner().invoke(app, ["isotonic", *arguments])
+
+
+def test_a_table_is_printed_and_written(app, tmp_path):
+    out = tmp_path / "cells.json"
+    found = run(app, "--table", "shuffle", "--trials", "4", "--data-sets", "2", "--out", str(out), "--quick")
+    assert found.exit_code == 0, found.output
+    assert "| pareto |" in found.stdout
+    assert "lemma : ours" in found.stdout
+    assert len(json.loads(out.read_text())) == 15
+
+
+def test_unknown_tables_are_refused(app):
+    found = run(app, "--table", "nonsense")
+    assert isinstance(found.exception, InvalidInput)
+    assert "table must be one of 'search'" in str(found.exception)
+
+
+def test_the_figure_is_drawn(tmp_path):
+    from privquant.lab.search_report import draw_rounds
+    from privquant.lab.search_table import Measured, rounds_jobs
+
+    results = {job.key: Measured(0.5, (0.02,), 10) for job in rounds_jobs(10, 2, 1)}
+    draw_rounds(results, tmp_path / "rounds.png")
+    assert (tmp_path / "rounds.png").stat().st_size > 10_000
