@@ -17,14 +17,23 @@ from typing import Any
 import numpy as np
 
 from privquant._numba import njit
+from privquant.lab.engine.blocks import (
+    BLOCK,
+    FAST,
+    FLOOR,
+    around,
+    block_sum,
+    closed_sum,
+    copy,
+    eight,
+    fold,
+    read_out,
+    shift,
+)
 from privquant.lab.engine.random import step
 
-BLOCK = 64
-_FAST = {"reassoc", "contract", "nsz"}  # lets the compiler sum a block in lanes; no NaN or infinity is assumed away
 _LARGE, _SMALL = 1e100, 1e-100
-_FLOOR = 1e-280
 _U = np.uint64
-_LANES = _U(BLOCK)
 
 
 def capacity(users: int, cells: int) -> int:
@@ -32,88 +41,7 @@ def capacity(users: int, cells: int) -> int:
     return min(2 * users + 1, cells) // (BLOCK // 2 - 2) + 16
 
 
-@njit(cache=True, fastmath=_FAST)
-def _around(masses: Any, base: int, at: int) -> Any:
-    """The sums of a block's masses before and after one of its pieces."""
-    before = 0.0
-    after = 0.0
-    here = _U(at)
-    start = _U(base)
-    for k in range(_LANES):
-        mass = masses[start + k]
-        before += mass if k < here else 0.0
-        after += mass if k > here else 0.0
-    return before, after
-
-
-@njit(cache=True, fastmath=_FAST)
-def _closed_sum(masses: Any, base: int, at: int, ratio: float) -> float:
-    """Bring the pieces before `at` to the unit of the others; the block's sum in that unit."""
-    total = 0.0
-    here = _U(at)
-    start = _U(base)
-    for k in range(_LANES):
-        mass = masses[start + k] * (ratio if k < here else 1.0)
-        masses[start + k] = mass
-        total += mass
-    return total
-
-
-@njit(cache=True, fastmath=_FAST)
-def _sum(masses: Any, base: int) -> float:
-    total = 0.0
-    start = _U(base)
-    for k in range(_LANES):
-        total += masses[start + k]
-    return total
-
-
-@njit(cache=True, fastmath=_FAST)
-def _eight(masses: Any, start: int) -> float:
-    """The sum of eight neighbouring pieces."""
-    total = 0.0
-    first = _U(start)
-    for k in range(_U(8)):
-        total += masses[first + k]
-    return total
-
-
-@njit(cache=True)
-def _shift(starts: Any, masses: Any, visits: Any, base: int, at: int, length: int, by: int, count: bool) -> None:
-    """Make room for `by` pieces at place `at` of a block."""
-    for k in range(base + length - 1, base + at - 1, -1):
-        starts[_U(k + by)] = starts[_U(k)]
-    for k in range(base + length - 1, base + at - 1, -1):
-        masses[_U(k + by)] = masses[_U(k)]
-    if count:
-        for k in range(base + length - 1, base + at - 1, -1):
-            visits[_U(k + by)] = visits[_U(k)]
-
-
-@njit(cache=True)
-def _copy(starts: Any, masses: Any, visits: Any, target: int, source: int, length: int, count: bool) -> None:
-    """Copy pieces to the start of a block and pad it with zeros."""
-    for k in range(length):
-        starts[_U(target + k)] = starts[_U(source + k)]
-        masses[_U(target + k)] = masses[_U(source + k)]
-    if count:
-        for k in range(length):
-            visits[_U(target + k)] = visits[_U(source + k)]
-    for k in range(length, BLOCK):
-        masses[_U(target + k)] = 0.0
-
-
-@njit(cache=True)
-def _fold(weights: Any, prefix: Any, count: int, scale: float) -> None:
-    """Bring a stack to the common unit, with a floor, and its prefix sums anew."""
-    total = 0.0
-    for k in range(count):
-        weights[k] = max(weights[k] * scale, _FLOOR)
-        total += weights[k]
-        prefix[k + 1] = total
-
-
-@njit(cache=True, fastmath=_FAST, error_model="numpy")
+@njit(cache=True, fastmath=FAST, error_model="numpy")
 def learn(
     values: Any,
     start: int,
@@ -180,7 +108,7 @@ def learn(
             if go_left or go_right:
                 # Close the open block and hop whole blocks until the target lies in one.
                 masses[_U(base + at)] = here / unit_right
-                weight = _closed_sum(masses, base, at, unit_left / unit_right)
+                weight = closed_sum(masses, base, at, unit_left / unit_right)
                 sums[_U(block)] = weight
                 lengths[_U(block)] = length
                 weight *= unit_right
@@ -232,15 +160,15 @@ def learn(
                 acc = 0.0
                 at = 0
                 while at + 8 < length:
-                    eight = _eight(masses, base + at)
-                    if acc + eight >= wanted:
+                    together = eight(masses, base + at)
+                    if acc + together >= wanted:
                         break
-                    acc += eight
+                    acc += together
                     at += 8
                 while at < length - 1 and acc + masses[_U(base + at)] < wanted:
                     acc += masses[_U(base + at)]
                     at += 1
-                before, after = _around(masses, base, at)
+                before, after = around(masses, base, at)
                 before *= unit_left
                 after *= unit_left
                 here = masses[_U(base + at)] * unit_left
@@ -255,7 +183,7 @@ def learn(
                     acc += masses[_U(base + at)]
                     masses[_U(base + at)] *= ratio
                 here = masses[_U(base + at)] * unit_right
-                before, after = _around(masses, base, at)
+                before, after = around(masses, base, at)
                 before *= unit_left
                 after *= unit_right
             else:
@@ -267,7 +195,7 @@ def learn(
                     masses[_U(base + at)] *= ratio
                     acc += masses[_U(base + at)] * unit_left
                 here = masses[_U(base + at)] * unit_left
-                before, after = _around(masses, base, at)
+                before, after = around(masses, base, at)
                 before *= unit_left
                 after *= unit_right
             left = l_out + before
@@ -296,9 +224,9 @@ def learn(
                 fresh = made
                 made += 1
                 if at < half:
-                    _copy(starts, masses, visits, fresh * BLOCK, base + half, length - half, count)
+                    copy(starts, masses, visits, fresh * BLOCK, base + half, length - half, count)
                     lengths[_U(fresh)] = length - half
-                    weight = _sum(masses, fresh * BLOCK)
+                    weight = block_sum(masses, fresh * BLOCK)
                     sums[_U(fresh)] = weight
                     weight *= unit_right / r_scale
                     r_block[_U(r_count)] = fresh
@@ -307,9 +235,9 @@ def learn(
                     r_count += 1
                     length = half
                 else:
-                    _copy(starts, masses, visits, fresh * BLOCK, base, half, count)
+                    copy(starts, masses, visits, fresh * BLOCK, base, half, count)
                     lengths[_U(fresh)] = half
-                    weight = _sum(masses, fresh * BLOCK)
+                    weight = block_sum(masses, fresh * BLOCK)
                     sums[_U(fresh)] = weight
                     weight *= unit_left / l_scale
                     l_block[_U(l_count)] = fresh
@@ -318,14 +246,14 @@ def learn(
                     l_count += 1
                     length -= half
                     at -= half
-                    _copy(starts, masses, visits, base, base + half, length, count)
+                    copy(starts, masses, visits, base, base + half, length, count)
                 for k in range(base + length, base + BLOCK):
                     masses[_U(k)] = 0.0
-                before, after = _around(masses, base, at)
+                before, after = around(masses, base, at)
                 before *= unit_left
                 after *= unit_right
             more = (1 if offset > 0 else 0) + (1 if offset < spare else 0)
-            _shift(starts, masses, visits, base, at + 1, length, more, count)
+            shift(starts, masses, visits, base, at + 1, length, more, count)
             length += more
             if offset > 0:
                 masses[_U(base + at)] = low_part / unit_left
@@ -377,66 +305,20 @@ def learn(
             or max(max(l_scale, r_scale), max(unit_left, unit_right)) > _LARGE
         ):
             share = 1.0 / (l_prefix[l_count] * l_scale + before + here + after + r_prefix[r_count] * r_scale)
-            _fold(l_weight, l_prefix, l_count, l_scale * share)
-            _fold(r_weight, r_prefix, r_count, r_scale * share)
+            fold(l_weight, l_prefix, l_count, l_scale * share)
+            fold(r_weight, r_prefix, r_count, r_scale * share)
             for k in range(base, base + at):
-                masses[k] = max(masses[k] * unit_left * share, _FLOOR)
+                masses[k] = max(masses[k] * unit_left * share, FLOOR)
             for k in range(base + at + 1, base + length):
-                masses[k] = max(masses[k] * unit_right * share, _FLOOR)
-            here = max(here * share, _FLOOR)
+                masses[k] = max(masses[k] * unit_right * share, FLOOR)
+            here = max(here * share, FLOOR)
             l_scale, r_scale, unit_left, unit_right = 1.0, 1.0, 1.0, 1.0
-            before, after = _around(masses, base, at)
+            before, after = around(masses, base, at)
     state[0], state[1], state[2], state[3] = s0, s1, s2, s3
 
-    # Close the open block in place, then walk the pieces in order: the visited cells, and the median.
+    # Close the open block in place.
     masses[base + at] = here / unit_right
-    sums[block] = _closed_sum(masses, base, at, unit_left / unit_right)
+    sums[block] = closed_sum(masses, base, at, unit_left / unit_right)
     lengths[block] = length
-    open_mass = sums[block] * unit_right
-    l_out = l_prefix[l_count] * l_scale
-    r_out = r_prefix[r_count] * r_scale
-    half_mass = 0.5 * (l_out + open_mass + r_out)
-    found = 0
-    for z in range(l_count + 1 + r_count):
-        b = l_block[z] if z < l_count else (block if z == l_count else r_block[r_count - 1 - (z - l_count - 1)])
-        for k in range(b * BLOCK, b * BLOCK + lengths[b]):
-            found += count and visits[k] > 0
-    cells = np.empty(found, np.int64)
-    counts = np.empty(found, np.int64)
-    found = 0
-    median = np.int64(-1)
-    passed = 0.0
-    for z in range(l_count + 1 + r_count):
-        if z < l_count:
-            b = l_block[z]
-            whole = l_weight[z] * l_scale
-            following = starts[l_block[z + 1] * BLOCK] if z + 1 < l_count else starts[block * BLOCK]
-        elif z == l_count:
-            b = block
-            whole = open_mass
-            following = starts[r_block[r_count - 1] * BLOCK] if r_count > 0 else np.int64(-1)
-        else:
-            y = r_count - 1 - (z - l_count - 1)
-            b = r_block[y]
-            whole = r_weight[y] * r_scale
-            following = starts[r_block[y - 1] * BLOCK] if y > 0 else np.int64(-1)
-        scale = whole / sums[b]
-        for k in range(b * BLOCK, b * BLOCK + lengths[b]):
-            mass = masses[k] * scale
-            if median < 0 and passed + mass >= half_mass:
-                is_last = k + 1 == b * BLOCK + lengths[b]
-                final = following - 1 if is_last else starts[k + 1] - 1
-                if is_last and following < 0:
-                    final = np.int64(last)
-                spare = final - starts[k]
-                place = math.ceil((half_mass - passed) / mass * (float(spare) + 1.0)) - 1.0
-                offset = np.int64(min(max(place, 0.0), float(spare)))
-                median = starts[k] + (spare if offset > spare or offset < 0 else offset)
-            passed += mass
-            if count and visits[k] > 0:
-                cells[found] = starts[k]
-                counts[found] = visits[k]
-                found += 1
-    if median < 0:
-        median = np.int64(last)
-    return cells, counts, median
+    sides = (l_block, l_weight, l_count, l_scale, r_block, r_weight, r_count, r_scale)
+    return read_out(starts, masses, visits, lengths, sums, sides, block, sums[block] * unit_right, last, count)
