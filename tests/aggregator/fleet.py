@@ -68,11 +68,14 @@ class Tally:
 class Fleet:
     """Devices that each hold a token and answer once, in `width` at a time, resending until acknowledged."""
 
-    def __init__(self, host: str, port: int, campaign: str, tokens: list[str], *, seed: int = 1) -> None:
+    def __init__(
+        self, host: str, port: int, campaign: str, tokens: list[str], *, seed: int = 1, headers: str = ""
+    ) -> None:
         self._address = (host, port)
         self._campaign = campaign
         self._tokens = list(tokens)
         self._random = random.Random(seed)
+        self._headers = headers
         self.tally = Tally()
         self.stopping = False
 
@@ -111,7 +114,8 @@ class Fleet:
         """Send until there is a final answer; None when told to stop before there was one."""
         while True:
             try:
-                status, found = await line.request("POST", wire.path_of(self._campaign, route), body)
+                path = wire.path_of(self._campaign, route)
+                status, found = await line.request("POST", path, body, self._headers)
             except ConnectionError:
                 self.tally.failures += 1
                 status, found = 0, b""

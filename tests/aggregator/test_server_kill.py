@@ -15,13 +15,15 @@ from scene import Scene
 HERE = Path(__file__).parent
 
 
-def kill_under_load(scene: Scene, kills: int, seed: int, tokens: int, width: int = 24) -> dict[str, float]:
+def kill_under_load(
+    scene: Scene, kills: int, seed: int, tokens: int, *, width: int = 24, between: int = 50
+) -> dict[str, float]:
     """Kill and restart the server `kills` times at random moments while devices answer; what the audit finds."""
     scene.server.start()
     try:
         campaign = scene.campaign()
         fleet = Fleet("127.0.0.1", scene.settings.port, campaign, scene.tokens(campaign, tokens), seed=seed)
-        restarts = asyncio.run(_storm(scene, fleet, kills, random.Random(seed), width))
+        restarts = asyncio.run(_storm(scene, fleet, kills, random.Random(seed), width, between))
         found: dict[str, float] = dict(scene.audit(campaign, fleet.tally))
         verified = scene.call("GET", f"/v1/campaigns/{campaign}/verify")
     finally:
@@ -36,12 +38,14 @@ def kill_under_load(scene: Scene, kills: int, seed: int, tokens: int, width: int
     return found
 
 
-async def _storm(scene: Scene, fleet: Fleet, kills: int, rng: random.Random, width: int) -> list[float]:
+async def _storm(
+    scene: Scene, fleet: Fleet, kills: int, rng: random.Random, width: int, between: int
+) -> list[float]:
     devices = asyncio.create_task(fleet.run(width))
     restarts = []
     for _ in range(kills):
         before = len(fleet.tally.acknowledged)
-        while len(fleet.tally.acknowledged) < before + 50:  # the load is back
+        while len(fleet.tally.acknowledged) < before + between:  # the load is back
             assert not devices.done(), "the devices ran out of tokens before the last kill"
             await asyncio.sleep(0.01)
         await asyncio.sleep(rng.uniform(0.0, 0.3))
@@ -78,7 +82,7 @@ def test_the_harness_finds_losses_when_acknowledged_before_commit(tmp_path: Path
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"])
 def test_fifty_kills(store: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     database = request.getfixturevalue("fresh_database") if store == "postgresql" else ""
-    found = kill_under_load(Scene(tmp_path, database), 50, seed=50, tokens=300_000)
+    found = kill_under_load(Scene(tmp_path, database), 50, seed=50, tokens=300_000, between=250)
     print(store, found, file=sys.stderr)
     assert_exact(found, 10_000)
 
@@ -86,6 +90,6 @@ def test_fifty_kills(store: str, tmp_path: Path, request: pytest.FixtureRequest)
 @pytest.mark.full
 def test_fifty_kills_of_the_negative_control(tmp_path: Path) -> None:
     scene = Scene(tmp_path, command=(str(HERE / "early_ack_server.py"),))
-    found = kill_under_load(scene, 50, seed=51, tokens=300_000)
+    found = kill_under_load(scene, 50, seed=51, tokens=300_000, between=250)
     print("acknowledge before commit", found, file=sys.stderr)
     assert found["lost"] > 50

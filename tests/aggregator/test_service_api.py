@@ -239,7 +239,7 @@ def test_pause_resume_close_export_verify_delete(scene: Scene) -> None:
         ({"protocol": "nonsense"}, "unknown protocol"),
         ({"options": {"nonsense": 1}}, "no option"),
         ({"epsilon": -1.0}, "epsilon"),
-        ({"epsilon": 1e-300}, "at least"),
+        ({"epsilon": 1e-300}, "greater than or equal"),
         ({"quantiles": [0.5, 0.2]}, "rising order"),
         ({"quantiles": [1.5]}, "strictly between"),
         ({"domain": {"kind": "integers", "low": "5", "high": "4"}}, "high"),

@@ -17,6 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
 from privquant import __version__
 from privquant.aggregator import metrics
@@ -98,16 +99,30 @@ def _to_response(answer: Answer) -> Response:
     headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
     if answer.retry_after is not None:
         headers["retry-after"] = str(answer.retry_after)
+    if answer.allow is not None:
+        headers["allow"] = answer.allow
     return Response(answer.body, answer.status, headers, answer.media)
 
 
 def _handle_errors(app: FastAPI) -> None:
-    async def refuse(_request: Request, error: Exception) -> Response:
-        return _to_response(_answer_to(error))
+    async def refuse(request: Request, error: Exception) -> Response:
+        answer = _answer_to(error)
+        if answer.status == 405:
+            answer.allow = _methods_at(app, request)
+        return _to_response(answer)
 
     kinds = (RequestValidationError, HTTPException, PrivquantError, Refused, SQLAlchemyError, OSError)
     for kind in kinds:
         app.add_exception_handler(kind, refuse)
+
+
+def _methods_at(app: FastAPI, request: Request) -> str:
+    """All methods the address takes; the framework itself names those of the first route only."""
+    found: set[str] = set()
+    for route in app.routes:
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
+            found |= route.methods or set()
+    return ", ".join(sorted(found))
 
 
 def _answer_to(error: Exception) -> Answer:

@@ -33,6 +33,7 @@ class Answer:
     media: str = "application/json"
     retry_after: int | None = None
     immutable: bool = False
+    allow: str | None = None
 
 
 class Refused(Exception):
@@ -86,7 +87,10 @@ class DeviceRoutes:
         wanted, limit, serve = self._routes[route]
         try:
             if method != wanted and not (wanted == "GET" and method == "HEAD"):
-                raise Refused("method-not-allowed", f"this address takes {wanted}")
+                answer = problem("method-not-allowed", f"this address takes {wanted}")
+                answer.allow = wanted
+                metrics.requests.labels(route, answer.status).inc()
+                return answer
             if len(body) > limit > 0:
                 raise Refused("too-large", f"at most {limit} bytes are allowed")
             view = await self._desk.view(identity)

@@ -43,7 +43,7 @@ class CampaignForm(_Form):
     measurement: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$")]
     question: Annotated[str, Field(min_length=1, max_length=500)]
     domain: Annotated[IntegersForm | GridForm, Field(discriminator="kind")]
-    epsilon: Annotated[float, Field(gt=0, le=50)]
+    epsilon: Annotated[float, Field(ge=1e-9, le=50)]
     planned_users: Annotated[int, Field(ge=1, le=_MAX)]
     quantiles: Annotated[list[float], Field(min_length=1, max_length=100)] = [0.5]
     protocol: Annotated[str, Field(max_length=50)] = "isotonic"

@@ -117,6 +117,8 @@ async def respond(send: Send, answer: Answer, *, head: bool = False) -> None:
     ]
     if answer.retry_after is not None:
         headers.append((b"retry-after", b"%d" % answer.retry_after))
+    if answer.allow is not None:
+        headers.append((b"allow", answer.allow.encode("ascii")))
     if answer.status in (408, 413):
         headers.append((b"connection", b"close"))  # the rest of the body is not worth reading
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
