@@ -16,7 +16,7 @@ from privquant.errors import MissingDependency, PrivquantError
 # How `--help` orders the verbs; a verb module not named here comes last.
 _ORDER = (
     *("demo", "estimate", "plan", "account", "audit", "answer", "serve", "campaign", "operator"),
-    *("compare", "published", "sweep", "paper"),
+    *("isotonic", "published", "sweep", "paper"),
 )
 
 
