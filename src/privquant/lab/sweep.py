@@ -123,7 +123,6 @@ def run_cells(
     out: str | Path | None = None,
     resume: bool = False,
     progress: bool = False,
-    keep_journal: bool = False,
 ) -> Sweep:
     """Run any cells, e.g. with different numbers of trials. Cells that occur twice run once."""
     root = check_count(seed, "seed")
@@ -144,10 +143,7 @@ def run_cells(
     found = Sweep(tuple(cells), tuple(outcomes[cell.run] for cell in cells), root, measured)
     if journal is not None and out is not None:
         found.write(out)
-        if keep_journal:
-            journal.close()
-        else:
-            journal.remove()
+        journal.remove()
     return found
 
 
@@ -215,6 +211,7 @@ def _workers(cells: Sequence[Cell], processes: int) -> Iterator[ProcessPoolExecu
     if processes <= 1:
         yield None
         return
+    others = set(multiprocessing.active_children())
     # With fork, workers inherit the cells, own data included, and need no import of the caller's script.
     method = "fork" if sys.platform == "linux" else None
     pool = ProcessPoolExecutor(
@@ -226,6 +223,11 @@ def _workers(cells: Sequence[Cell], processes: int) -> Iterator[ProcessPoolExecu
     try:
         pool.submit(os.getpid).result()
         yield pool
+    except BaseException:
+        # What a worker is in the middle of is lost anyway; at n = 10^7 waiting for it could take a minute.
+        for process in set(multiprocessing.active_children()) - others:
+            process.terminate()
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
