@@ -2,44 +2,46 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-full lint bench paper clean
+.PHONY: demo test test-full lint bench paper system clean
 
-demo: $(STAMP)
+demo: $(VENV)/.run
 	$(BIN)/privquant demo
 
-test: $(STAMP) system
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+test: $(VENV)/.dev system lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-full: $(STAMP) system
+# The same checks in their long form: every published row, every kill, every draw.
+test-full: $(VENV)/.dev system lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "full or not full"
 
-lint: $(STAMP)
+lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(STAMP)
+bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py
 
-paper: $(STAMP)
+paper: $(VENV)/.run
 	$(BIN)/privquant paper --out out/paper
 
 # What the tests need beyond Python packages; installed only where it is missing.
-.PHONY: system
 system:
-	@sh scripts/system-packages.sh
+	sh scripts/system-packages.sh
 
-$(STAMP): pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
-	touch $(STAMP)
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: pyproject.toml | $(BIN)/python
+	$(PIP) -e ".[all]"
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(PIP) -e ".[dev]"
+	touch $@ $(VENV)/.run
 
 clean:
 	rm -rf $(VENV) out
