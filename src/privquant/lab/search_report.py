@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ from privquant.lab.search_table import (
     COVERAGE_EPSILONS,
     COVERAGE_SHAPES,
     COVERAGE_USERS,
+    LARGEST_ONE_BY_ONE,
     RIVALS,
     SCHEDULE_CELLS,
     SEARCH_CELLS,
     SEVERAL,
     SEVERAL_SHAPES,
+    SPEED_USERS,
     USERS_GRID,
     Setting,
     users_for,
@@ -24,6 +27,7 @@ from privquant.lab.search_table import (
 
 Results = dict[tuple[Any, ...], Any]
 SMOOTH = ("pareto", "uniform", "lognormal")
+SLOWEST = {10**7: 0.025, 10**9: 0.060}
 WIDEST = {2500: 21.0, 10_000: 17.5}
 
 
@@ -160,6 +164,20 @@ def coverage(results: Results) -> tuple[str, bool]:
     return text + _table(head, rows) + f"\nThe negative control fails: {'yes' if fails else 'NO'}\n", met and fails
 
 
+def speed(results: Results) -> tuple[str, bool]:
+    per_user = results["speed", LARGEST_ONE_BY_ONE].one_by_one / LARGEST_ONE_BY_ONE
+    rows, met = [], True
+    for users in SPEED_USERS:
+        found = results["speed", users]
+        slow = f"{found.one_by_one:.2f}" if found.one_by_one else f"{per_user * users:.3g} (by the user)"
+        good = found.by_count <= SLOWEST.get(users, math.inf)
+        met = met and good
+        asked = f"{SLOWEST[users] * 1e3:.0f} ms {_mark(good)}" if users in SLOWEST else "-"
+        rows.append([f"{users:,}", f"{found.by_count * 1e3:.1f}", slow, asked])
+    head = ("users", "by count, ms", "one by one, s", "asked")
+    return "Processor time of a trial after start-up, pareto 4^9, epsilon 0.879\n\n" + _table(head, rows), met
+
+
 REPORTS: dict[str, Callable[[Results], tuple[str, bool]]] = {
     "search": search,
     "users": users,
@@ -167,6 +185,7 @@ REPORTS: dict[str, Callable[[Results], tuple[str, bool]]] = {
     "rounds": rounds,
     "several": several,
     "coverage": coverage,
+    "speed": speed,
 }
 
 

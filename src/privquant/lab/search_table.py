@@ -6,6 +6,7 @@
     rounds     accuracy against the number of rounds and of users in flight
     several    several quantiles in one run against separate runs with the users divided
     coverage   certified intervals on every shape, with the negative control
+    speed      processor time of a trial by count, to 10^9 users, beside asking users one by one
 
 Every cell draws its data sets anew and has its own seed, so a table is the same for any number of processes.
 """
@@ -13,6 +14,7 @@ Every cell draws its data sets anew and has its own seed, so a table is the same
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
@@ -25,6 +27,8 @@ from privquant.domain import Integers
 from privquant.lab.coverage import coverage
 from privquant.lab.engine import simulator
 from privquant.lab.engine.isotonic import outcomes
+from privquant.lab.populations import Users
+from privquant.lab.run import run
 from privquant.lab.sample import Sample
 from privquant.lab.shapes import shape
 from privquant.privacy.coin import Coin
@@ -169,6 +173,9 @@ SEVERAL = ((0.25, 0.5, 0.75), (0.5, 0.9, 0.99), tuple(k / 10 for k in range(1, 1
 SEVERAL_SHAPES = (("pareto", 4**9), ("tiny", 2**32), ("lognormal", 2**62))
 SEVERAL_USERS = 9000
 
+SPEED_USERS = (2500, 10**5, 10**7, 10**9)
+LARGEST_ONE_BY_ONE = 10**5
+
 USERS_GRID = {"isotonic": (2000, 2400, 2900, 3500), "bayess": (6500, 8000, 10_000, 12_500)}
 
 
@@ -205,6 +212,43 @@ class CoverageJob:
             seed=self.seed,
             control=control,
         )
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Processor seconds: of a trial by count, and of one whose users are asked one by one (0: not measured)."""
+
+    by_count: float
+    one_by_one: float
+
+
+@dataclass(frozen=True)
+class SpeedJob:
+    key: tuple[Any, ...]
+    trials: int
+    seed: int
+
+    def __call__(self) -> Speed:
+        users = int(self.key[1])
+        rng = np.random.default_rng(self.seed)
+        values, counts = np.unique(shape("pareto", min(users, 10**6), 4**9, rng), return_counts=True)
+        sample = Sample.of_counts(values, counts * max(1, users // 10**6), 4**9)
+        template = Isotonic(Integers(0, 4**9 - 1), users=users, epsilon=0.879)
+        simulate = simulator(template)
+        simulate(template, sample, 1, rng, draw="empirical")  # start-up: compiled code is loaded here
+        started = time.process_time()
+        simulate(template, sample, self.trials, rng, draw="empirical")
+        by_count = (time.process_time() - started) / self.trials
+        if users > LARGEST_ONE_BY_ONE:
+            return Speed(by_count, 0.0)
+        made = template.fresh()
+        started = time.process_time()
+        run(made, Users(sample, rng), batch=1)
+        return Speed(by_count, time.process_time() - started)
+
+
+def speed_jobs(trials: int, data_sets: int, seed: int) -> list[Any]:
+    return [SpeedJob(("speed", users), max(trials // 100, 1), seed) for users in SPEED_USERS]
 
 
 def search_jobs(trials: int, data_sets: int, seed: int) -> list[Any]:
@@ -301,6 +345,7 @@ TABLES: dict[str, Callable[[int, int, int], list[Any]]] = {
     "rounds": rounds_jobs,
     "several": several_jobs,
     "coverage": coverage_jobs,
+    "speed": speed_jobs,
 }
 
 
