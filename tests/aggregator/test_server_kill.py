@@ -69,13 +69,16 @@ def test_sqlite_survives_kills(tmp_path: Path) -> None:
 
 
 def test_postgresql_survives_kills(tmp_path: Path, fresh_database: str) -> None:
-    assert_exact(kill_under_load(Scene(tmp_path, fresh_database), 2, seed=2, tokens=6_000), 100)
+    assert_exact(kill_under_load(Scene(tmp_path, fresh_database), 1, seed=2, tokens=6_000), 50)
 
 
 def test_the_harness_finds_losses_when_acknowledged_before_commit(tmp_path: Path) -> None:
-    """The twin: the same kills on a server that answers 5 ms before it commits."""
+    """The twin: the same kills on a server that answers 50 ms before it commits.
+
+    A kill misses the window with a probability of about 0.1, so all three miss it once in a thousand runs or less.
+    """
     scene = Scene(tmp_path, command=(str(HERE / "early_ack_server.py"),))
-    assert kill_under_load(scene, 2, seed=3, tokens=6_000)["lost"] > 0
+    assert kill_under_load(scene, 3, seed=3, tokens=6_000)["lost"] > 0
 
 
 @pytest.mark.full

@@ -1,0 +1,159 @@
+"""The commands an operator types, against a real server: serve, operator, campaign, demo; backup and restore."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from fleet import Fleet
+
+from privquant.aggregator.process import free_port
+from privquant.cli import main
+from privquant.wire import Invite
+
+
+@dataclass
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def privquant(*arguments: object, **environment: str) -> Done:
+    """The command, run in this process: starting Python for each would take most of the test's time."""
+    said, warned, code = io.StringIO(), io.StringIO(), 0
+    with (
+        mock.patch.dict(os.environ, environment),
+        mock.patch.object(sys, "argv", ["privquant", *map(str, arguments)]),
+        redirect_stdout(said),
+        redirect_stderr(warned),
+    ):
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return Done(code, said.getvalue(), warned.getvalue())
+
+
+def out(done: Done) -> str:
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+class Serve:
+    """`privquant serve` on a folder, until the block ends."""
+
+    def __init__(self, data: Path) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        command = [sys.executable, "-m", "privquant.cli", "serve", "--data", str(data), "--port", str(self.port)]
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+
+    def __enter__(self) -> Serve:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            try:
+                urllib.request.urlopen(self.url + "/readyz", timeout=5).close()
+                return self
+            except OSError:
+                time.sleep(0.05)
+        raise AssertionError("privquant serve did not become ready")
+
+    def __exit__(self, *_: object) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(timeout=30) == 0  # a graceful stop is a success
+
+
+def test_a_campaign_from_its_commands_through_backup_and_restore(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    token = out(privquant("operator", "add", "ada", "--data", data))
+    assert privquant("operator", "add", "ada", "--data", data).returncode == 2
+    with Serve(data) as server:
+        here = {"PRIVQUANT_TOKEN": token, "PRIVQUANT_SERVER": server.url}
+        made = privquant(
+            *("campaign", "create", "--measurement", "age", "--question", "How old are you?", "--users", 50),
+            *("--low", 0, "--high", 120, "--option", "spread=0.25"),
+            **here,
+        )
+        campaign = out(made)
+        out(privquant("campaign", "invites", campaign[:10], 40, tmp_path / "invites.csv", **here))
+        assert (tmp_path / "invites.csv").stat().st_mode & 0o077 == 0
+        invites = (tmp_path / "invites.csv").read_text().splitlines()[1:]
+        tokens = [str(Invite.parse(invite).token) for invite in invites]
+        fleet = Fleet("127.0.0.1", server.port, campaign, tokens)
+        asyncio.run(fleet.run(8))
+        assert "40 of 50 answered" in out(privquant("campaign", "show", campaign, **here))
+        assert json.loads(out(privquant("campaign", "verify", campaign, **here)))["ok"]
+        out(privquant("operator", "backup", tmp_path / "backup", "--data", data))
+        key = out(privquant("operator", "key", "--data", data))
+        rotated = out(privquant("operator", "rotate-key", "--data", data))
+        assert rotated not in key
+        assert out(privquant("operator", "key", "--data", data)).count("current") == 1
+        assert out(privquant("campaign", "pause", campaign, **here)) == "paused"
+        refused = privquant("campaign", "resume", campaign, PRIVQUANT_TOKEN="wrong", PRIVQUANT_SERVER=server.url)
+        assert (refused.returncode, "operator" in refused.stderr) == (2, True)
+        assert "pause" in out(privquant("operator", "audit", "--data", data))
+    shutil.rmtree(data)
+    out(privquant("operator", "restore", tmp_path / "backup", "--data", data))
+    with Serve(data) as server:
+        here = {"PRIVQUANT_TOKEN": token, "PRIVQUANT_SERVER": server.url}
+        restored = json.loads(out(privquant("campaign", "show", campaign, "--json", **here)))
+        assert (restored["state"], restored["heard"]) == ("open", 40)
+        assert json.loads(out(privquant("campaign", "verify", campaign, **here)))["reports"] == 40
+        assert campaign[:16] in out(privquant("campaign", "list", **here))
+        out(privquant("campaign", "close", campaign, **here))
+        out(privquant("campaign", "delete", campaign, "--yes", **here))
+        assert out(privquant("campaign", "list", **here)) == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("operator", "restore", "nowhere"), "not a backup"),
+        (("operator", "backup", "x", "--data", "nowhere"), "no store"),
+        (("operator", "backup", "x", "--database", "postgresql://h/d"), "pg_dump"),
+        (("serve", "--workers", "2"), "postgresql"),
+        (("campaign", "list"), "PRIVQUANT_TOKEN"),
+        (("demo", "--devices", "0"), "devices"),
+    ],
+)
+def test_mistakes_end_in_one_plain_line(
+    arguments: tuple[str, ...], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PRIVQUANT_TOKEN", raising=False)
+    done = privquant(*arguments)
+    assert done.returncode == 2
+    assert reason in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_the_demo_counts_every_device_exactly_once() -> None:
+    done = privquant("demo", "--devices", 300, "--json", "--no-browser")
+    found = json.loads(out(done))
+    assert found["exact"]
+    assert found["verified"]
+    assert (found["acknowledged"], found["counted"], found["failed"]) == (300, 300, 0)
+    assert found["restart_seconds"] > 0  # it was killed on the way
+
+
+@pytest.mark.full
+def test_the_whole_demo_takes_less_than_a_minute() -> None:
+    began = time.perf_counter()
+    found = json.loads(out(privquant("demo", "--json")))
+    print(found, time.perf_counter() - began, file=sys.stderr)
+    assert found["exact"]
+    assert found["rank_error"] < 0.08  # five standard deviations at 5,000 users and epsilon 1

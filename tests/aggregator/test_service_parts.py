@@ -1,0 +1,318 @@
+"""The parts of the aggregator by themselves: tickets, keys, group commit, fold, settings, logs."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import random
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from privquant.aggregator import logs
+from privquant.aggregator.campaigns import plain
+from privquant.aggregator.desk import View
+from privquant.aggregator.fold import Fold, build_protocol, campaign_options, estimates_of
+from privquant.aggregator.groups import GroupCommit
+from privquant.aggregator.keys import KeyMissing, KeyRing
+from privquant.aggregator.settings import Settings, settings_from
+from privquant.aggregator.store.base import Ask, CampaignRow, Counts, Outcome, Pin, Unavailable, What
+from privquant.aggregator.tickets import TicketOffice, Unreadable
+from privquant.domain import Grid, Integers
+from privquant.errors import InvalidInput, ProtocolError
+from privquant.messages import Query
+from privquant.privacy.coin import flip_threshold
+from privquant.wire import Manifest, Waves, public_key_of, sign_manifest
+
+COIN = flip_threshold(1.0)
+OFFICE = TicketOffice(b"s" * 32, COIN)
+HASH, OTHER = b"h" * 32, b"o" * 32
+
+
+def manifest(**changes: Any) -> Manifest:
+    form = {
+        "measurement": "m",
+        "question": "?",
+        "domain": Integers(0, 999),
+        "quantiles": (0.5,),
+        "epsilon": 1.0,
+        "flip_threshold": COIN,
+        "protocol": "isotonic",
+        "options": (),
+        "interval": None,
+        "planned_users": 500,
+        "waves": Waves(),
+        "opens": 0,
+        "deadline": 10,
+        "issuer": "0" * 64,
+        "nonce": "0" * 32,
+    }
+    return Manifest(**(form | changes))
+
+
+# -- tickets -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("query", [Query(0, COIN), Query(2**63 - 2, COIN, 2**32 - 1, 2**16 - 1)])
+def test_a_ticket_reads_back_for_its_token_alone(query: Query) -> None:
+    ticket = OFFICE.ticket(HASH, query)
+    assert OFFICE.read(HASH, ticket) == query
+    assert OFFICE.read(OTHER, ticket) is None
+    assert TicketOffice(b"t" * 32, COIN).read(HASH, ticket) is None
+    for bad in ("", "A", "A" * 200, ticket[:-4], ticket + "AAAA", "!" * 40):
+        assert OFFICE.read(HASH, bad) is None
+
+
+def test_every_changed_character_of_a_ticket_is_found() -> None:
+    ticket = OFFICE.ticket(HASH, Query(5, COIN))
+    for place, old in enumerate(ticket):
+        changed = ticket[:place] + ("A" if old != "A" else "B") + ticket[place + 1 :]
+        assert OFFICE.read(HASH, changed) is None
+
+
+def test_a_box_opens_for_its_token_alone_and_has_one_size() -> None:
+    boxes = [OFFICE.seal(HASH, Query(threshold, COIN)) for threshold in (0, 2**62)]
+    assert OFFICE.unseal(HASH, boxes[1]).threshold == 2**62
+    assert len(boxes[0]) == len(boxes[1]) == 42
+    for office, hashed, box in ((OFFICE, OTHER, boxes[0]), (TicketOffice(b"t" * 32, COIN), HASH, boxes[0])):
+        with pytest.raises(Unreadable):
+            office.unseal(hashed, box)
+
+
+def test_waves_are_even() -> None:
+    """10,000 tokens over 4 waves: each has 2,500 +- 5 standard deviations (217); false-alarm rate below 1e-5."""
+    drawn = [OFFICE.wave(random.Random(k).randbytes(32), 4) for k in range(10_000)]
+    assert all(abs(drawn.count(wave) - 2_500) < 217 for wave in range(4))
+
+
+# -- keys --------------------------------------------------------------------------------------------------
+
+
+def test_keys_are_made_once_and_read_by_their_owner_alone(tmp_path: Path) -> None:
+    ring = KeyRing(tmp_path / "keys")
+    (file,) = (tmp_path / "keys").glob("*.pem")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert public_key_of(KeyRing(tmp_path / "keys").current) == public_key_of(ring.current)
+    file.chmod(0o644)
+    with pytest.raises(InvalidInput, match="chmod 600"):
+        _ = KeyRing(tmp_path / "keys").current
+
+
+def test_rotation_keeps_what_older_campaigns_need(tmp_path: Path) -> None:
+    ring = KeyRing(tmp_path / "keys")
+    old = public_key_of(ring.current)
+    secret = ring.campaign_secret(old, "0" * 64)
+    ring.rotate()
+    again = KeyRing(tmp_path / "keys")
+    assert public_key_of(again.current) != old
+    assert again.campaign_secret(old, "0" * 64) == secret
+    assert again.campaign_secret(old, "1" * 64) != secret
+    assert len(again.fingerprints()) == 2
+    with pytest.raises(KeyMissing):
+        again.campaign_secret("ab" * 32, "0" * 64)
+
+
+def test_a_key_folder_that_lost_its_pointer_is_not_started_afresh(tmp_path: Path) -> None:
+    KeyRing(tmp_path / "keys")
+    (tmp_path / "keys" / "current").unlink()
+    with pytest.raises(InvalidInput, match="backup"):
+        KeyRing(tmp_path / "keys")
+
+
+# -- group commit ------------------------------------------------------------------------------------------
+
+
+def test_an_ask_is_answered_after_its_group_is_committed() -> None:
+    async def run() -> list[str]:
+        events: list[str] = []
+        groups: list[int] = []
+
+        async def commit(asks: list[Ask]) -> list[Outcome]:
+            groups.append(len(asks))
+            await asyncio.sleep(0.01)
+            events.append("committed")
+            return [Outcome(What.PINNED, ask.id) for ask in asks]
+
+        group = GroupCommit(commit)
+        group.start()
+
+        async def one(k: int) -> None:
+            outcome = await group.put(Pin(1, b"%d" % k, None, 0))
+            assert outcome.box == b"%d" % k  # its own outcome, not a neighbour's
+            events.append("answered")
+
+        await asyncio.gather(*[one(k) for k in range(50)])
+        await group.stop()
+        assert groups[0] <= 50
+        assert sum(groups) == 50
+        return events
+
+    events = asyncio.run(run())
+    assert events[0] == "committed"
+    assert events.count("answered") == 50
+
+
+def test_a_group_the_store_did_not_take_is_refused_ask_by_ask_and_the_next_one_goes_on() -> None:
+    async def run() -> None:
+        failures: list[Exception] = [Unavailable("down"), RuntimeError("a bug")]
+
+        async def commit(asks: list[Ask]) -> list[Outcome]:
+            if failures:
+                raise failures.pop(0)
+            return [Outcome(What.COUNTED) for _ in asks]
+
+        group = GroupCommit(commit, depth=2)
+        group.start()
+        for _ in range(2):
+            with pytest.raises(Unavailable):
+                await group.put(Pin(1, b"x", None, 0))
+        assert (await group.put(Pin(1, b"x", None, 0))).what is What.COUNTED
+        waiting = [group.put(Pin(1, b"x", None, 0)) for _ in range(2)]
+        with pytest.raises(Unavailable, match="too many"):
+            group.put(Pin(1, b"x", None, 0))
+        await asyncio.gather(*waiting)
+        await group.stop()
+        with pytest.raises(Unavailable):
+            group.put(Pin(1, b"x", None, 0))
+
+    asyncio.run(run())
+
+
+# -- fold --------------------------------------------------------------------------------------------------
+
+
+def reports(count: int, seed: int) -> list[Counts]:
+    """What a simulated campaign stores, as single reports in the order they came."""
+    rng, fold, told = random.Random(seed), Fold(manifest()), []
+    for _ in range(count):
+        query = rng.choice(fold.next_queries())[0]
+        bit = int(rng.random() < 0.2 + 0.6 * query.threshold / 999)
+        told.append(Counts(query, 1, bit))
+        fold.update(summed(told))
+    return told
+
+
+def summed(rows: list[Counts]) -> list[Counts]:
+    found: dict[Query, tuple[int, int]] = {}
+    for row in rows:
+        answered, ones = found.get(row.query, (0, 0))
+        found[row.query] = (answered + row.answered, ones + row.ones)
+    return [Counts(query, *pair) for query, pair in found.items()]
+
+
+def test_a_fold_depends_on_counts_alone() -> None:
+    """The slow twin: told one by one in two orders, summed at once, and step by step: one and the same estimate."""
+    told = reports(120, seed=11)
+    shuffled = random.Random(12).sample(told, len(told))
+    one_by_one, grown = Fold(manifest()), Fold(manifest())
+    for row in shuffled:
+        one_by_one.protocol.tell_counts(row.query, row.answered, row.ones)
+    for size in range(1, len(shuffled) + 1):
+        grown.update(summed(shuffled[:size]))
+    expected = estimates_of(manifest(), summed(told))
+    assert one_by_one.estimates() == grown.estimates() == expected
+    assert grown.next_queries() == one_by_one.next_queries()
+
+
+def test_an_estimate_follows_the_reports() -> None:
+    """The other twin: flip every bit and the estimate is another one."""
+    told = reports(120, seed=13)
+    flipped = [Counts(row.query, 1, 1 - row.ones) for row in told]
+    assert estimates_of(manifest(), summed(told)) != estimates_of(manifest(), summed(flipped))
+
+
+def test_counts_that_went_down_are_found() -> None:
+    fold = Fold(manifest())
+    query = fold.next_queries()[0][0]
+    assert fold.update([Counts(query, 2, 1)])
+    assert not fold.update([Counts(query, 2, 1)])
+    with pytest.raises(ProtocolError, match="went down"):
+        fold.update([Counts(query, 1, 1)])
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"protocol": "naive"}, "count per threshold"),
+        ({"protocol": "hierarchical"}, "count per threshold"),
+        ({"protocol": "bayess"}, "count per threshold"),
+        ({"protocol": "isotonic", "options": (("lam", "2.5"),)}, "lam"),
+    ],
+)
+def test_what_a_campaign_cannot_run_is_refused(change: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InvalidInput, match=reason):
+        build_protocol(manifest(**change))
+
+
+def test_isotonic_campaigns_spread_unless_told_otherwise() -> None:
+    assert dict(campaign_options("isotonic", ())) == {"spread": "0.25"}
+    assert dict(campaign_options("isotonic", (("spread", "0.0"),))) == {"spread": "0.0"}
+    assert campaign_options("bayeslearn", ()) == ()
+
+
+def test_an_estimate_without_bound_is_plain_json() -> None:
+    told = [Counts(Query(1, COIN, phase=1), 40, 2)]
+    (estimate,) = estimates_of(manifest(domain=Grid([1.0, 2.0])), told)
+    form = json.loads(json.dumps(plain(estimate), allow_nan=False))
+    assert (form["value"], form["bin"]) == (None, "(2, inf)")
+
+
+# -- desk, settings, logs ----------------------------------------------------------------------------------
+
+
+def test_queries_are_handed_out_in_proportion(tmp_path: Path) -> None:
+    ring = KeyRing(tmp_path / "keys")
+    signed = manifest(issuer=public_key_of(ring.current))
+    view = View(CampaignRow(1, signed.id, "open", sign_manifest(signed, ring.current), 0), ring)
+    assert view.next_query() is None
+    often, seldom = Query(1, COIN), Query(2, COIN)
+    view.set_queries([(often, 30), (seldom, 10)], random.SystemRandom())
+    drawn = [view.next_query() for _ in range(80)]
+    assert (drawn.count(often), drawn.count(seldom)) == (60, 20)
+    view.set_queries([(often, 10**9), (seldom, 1)], random.SystemRandom())
+    assert view.next_query() is not None
+
+
+def test_flags_beat_the_environment_which_beats_defaults() -> None:
+    environment = {"PRIVQUANT_PORT": "1234", "PRIVQUANT_HOST": "::1", "PRIVQUANT_REFRESH": "0.5"}
+    found = settings_from({"port": 99, "host": None}, environment)
+    assert (found.port, found.host, found.refresh, found.lease_minutes) == (99, "::1", 0.5, 10)
+    assert found.url == "http://[::1]:99"
+    assert settings_from({}, found.environment()) == found
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        ({"port": "many"}, "port"),
+        ({"port": 70_000}, "port"),
+        ({"workers": 2}, "postgresql"),
+        ({"database": "mysql://x"}, "postgresql"),
+        ({"log_level": "loud"}, "log_level"),
+        ({"public_url": "https://x/"}, "slash"),
+    ],
+)
+def test_settings_that_cannot_be_used(flags: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InvalidInput, match=reason):
+        settings_from(flags, {})
+
+
+def test_a_log_line_of_an_error_does_not_quote_it() -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logs._JsonLines())
+    logger = logging.getLogger("privquant.test-logs")
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        raise ValueError("a token: secret")
+    except ValueError as error:
+        logger.error("a request failed", exc_info=error)
+    line = json.loads(stream.getvalue())
+    assert (line["error"], line["event"]) == ("ValueError", "a request failed")
+    assert "secret" not in stream.getvalue()
+    assert Settings().sqlite_file.name == "store.sqlite3"
