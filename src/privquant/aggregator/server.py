@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,14 +32,13 @@ def run(settings: Settings) -> int:
         return _supervise(settings)
     guard = _alone(settings)
     try:
-        _serve(settings)
+        return _serve(settings)
     finally:
         if guard is not None:
             guard.close()
-    return 0
 
 
-def _serve(settings: Settings, listening: int | None = None) -> None:
+def _serve(settings: Settings, listening: int | None = None) -> int:
     from privquant.aggregator.api import build_api
     from privquant.aggregator.front import Front
     from privquant.aggregator.service import Service
@@ -61,7 +61,9 @@ def _serve(settings: Settings, listening: int | None = None) -> None:
         backlog=4_096,
         lifespan="on",
     )
-    _Server(config).run()
+    server = _Server(config)
+    server.run()
+    return 0 if server.started else 1
 
 
 class _Server(uvicorn.Server):
@@ -127,6 +129,7 @@ def _supervise(settings: Settings) -> int:
                 continue
             if not stopping:
                 logs.say("a worker ended and is started anew", code=code)
+                time.sleep(0.2)
                 workers[place] = start()
     for worker in workers:
         worker.wait()
@@ -138,4 +141,4 @@ if __name__ == "__main__":
     inherited = os.environ.get(_FD)
     if inherited is None:
         raise SystemExit(run(settings_from()))
-    _serve(settings_from(), int(inherited))
+    raise SystemExit(_serve(settings_from(), int(inherited)))

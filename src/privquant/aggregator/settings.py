@@ -70,12 +70,6 @@ class Settings:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.public_url or f"http://{host}:{self.port}"
 
-    @property
-    def alchemy_url(self) -> str:
-        if self.database:
-            return "postgresql+asyncpg://" + self.database.split("://", 1)[1]
-        return f"sqlite+aiosqlite:///{self.sqlite_file}"
-
     def environment(self) -> dict[str, str]:
         """These settings as environment variables, for a child process."""
         return {PREFIX + f.name.upper(): str(getattr(self, f.name)) for f in fields(self)}

@@ -31,11 +31,20 @@ SQLITE_PRAGMAS = (
 def open_engine(settings: Settings) -> AsyncEngine:
     """An engine whose transactions are real ones: on SQLite reads see one snapshot and writes start as writes."""
     if settings.database:
-        return create_async_engine(settings.alchemy_url, pool_size=4, max_overflow=4, pool_pre_ping=True)
+        import asyncpg
+
+        async def connect() -> Any:
+            return await asyncpg.connect(
+                settings.database, timeout=5
+            )  # one reading of the address, as in PostgresHot
+
+        return create_async_engine(
+            "postgresql+asyncpg://", async_creator=connect, pool_size=4, max_overflow=4, pool_pre_ping=True
+        )
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not settings.sqlite_file.exists():
         os.close(os.open(settings.sqlite_file, os.O_CREAT | os.O_RDWR, 0o600))
-    engine = create_async_engine(settings.alchemy_url)
+    engine = create_async_engine(f"sqlite+aiosqlite:///{settings.sqlite_file}")
 
     @event.listens_for(engine.sync_engine, "connect")
     def on_connect(connection: Any, _record: Any) -> None:
