@@ -56,6 +56,11 @@ def test_every_recorded_row_is_repeated_by_some_cell() -> None:
         assert options.get(row.mechanism, {"answer": "argmin"}).items() <= dict(cell.options).items()
 
 
+def test_no_other_setting_passes_for_a_recorded_run() -> None:
+    for name in ("padding", "quantiles", "huge-domains", "shuffle", "many-users"):
+        assert recorded_cells(catalogue()[name].cells(Effort())) == []
+
+
 def test_a_quick_figure_is_a_part_of_the_whole_one() -> None:
     for name in PAPER_FIGURES[:-1]:
         quick = {cell.key for cell in catalogue()[name].cells(Effort(quick=True))}

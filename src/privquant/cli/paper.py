@@ -47,12 +47,14 @@ def _show(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     table = Table(title="success rate (α = 0.04) beside the recorded runs of the paper")
-    for heading in ("data", "mechanism", "ε", "c", "paper", "ours", "se apart"):
-        table.add_column(heading, justify="left" if heading in ("data", "mechanism") else "right", no_wrap=True)
+    for heading in ("data, n, B", "mechanism", "ε", "c", "paper", "ours", "se apart"):
+        table.add_column(
+            heading, justify="left" if heading in ("data, n, B", "mechanism") else "right", no_wrap=True
+        )
     for row in rows:
-        size = {4**8: "4^8", 4**9: "4^9"}.get(row["B"], str(row["B"]))
+        size = {4**8: "4^8", 4**9: "4^9"}.get(row["B"], f"10^{len(str(row['B'])) - 1}")
         table.add_row(
-            f"{row['data']} {row['n']} {size}",
+            f"{row['data'].split('-')[0]} {row['n']} {size}",
             row["mechanism"],
             f"{row['epsilon']:.3g}",
             "" if row["c"] is None else f"{row['c']:.2f}",

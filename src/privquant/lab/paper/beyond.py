@@ -5,7 +5,6 @@ Every registered protocol is in each of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,9 @@ from privquant.lab.cells import Cell
 from privquant.lab.data import DataSet, dataset, dataset_names
 from privquant.lab.paper import style
 from privquant.lab.paper.arms import Arm, every_protocol
+from privquant.lab.paper.draw import error_bars, mean_errors
 from privquant.lab.paper.figure import Drawing, Effort, Figure, Lines
 from privquant.lab.paper.limit import mean_rank_error
-from privquant.lab.paper.pareto import error_bars
 from privquant.lab.sweep import Sweep
 
 MANY = 10**7
@@ -24,28 +23,6 @@ EXPONENTS = (8, 16, 24, 32, 40, 48, 56, 63)
 QUANTILES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 # Protocols that ask every user another threshold pay for each of them; the others' trials cost the same at any n.
 BY_USER = ("bayess", "bayeslearn")
-
-
-def mean_errors(axes: Any, lines: Lines, arms: tuple[Arm, ...], x: Callable[[Cell], float]) -> None:
-    """Mean rank errors with one standard deviation of the mean."""
-    looks = {arm.label: arm.look for arm in arms}
-    smallest = 1.0
-    for label, pairs in lines:
-        errors = [outcome.rank_errors(cell.quantile) for cell, outcome in pairs]
-        axes.errorbar(
-            [x(cell) for cell, _ in pairs],
-            [e.mean() for e in errors],
-            yerr=[e.std() / np.sqrt(e.size) for e in errors],
-            label=label,
-            capsize=2,
-            elinewidth=0.9,
-            **looks[label].line(),
-        )
-        smallest = min(smallest, *(e.mean() for e in errors if e.any()), 1.0)
-    axes.set_yscale("log")
-    axes.set_ylim(bottom=smallest / 2)
-    axes.set_ylabel("mean rank error")
-    style.log_axis(axes.yaxis)
 
 
 # -- n = 10^7 --------------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from privquant.lab.cells import Cell, success_sd
 from privquant.lab.data import dataset
 from privquant.lab.paper import style
 from privquant.lab.paper.arms import BAYESS
+from privquant.lab.paper.draw import recorded_handle
 from privquant.lab.paper.figure import Drawing, Effort, Figure, Lines, note
-from privquant.lab.paper.pareto import recorded_handle
 from privquant.lab.paper.reference import recorded_constants
 from privquant.lab.sweep import Sweep
 
@@ -81,7 +81,7 @@ def _draw(n: int, size: int, heading: str, found: Sweep) -> Drawing:
         )  # fmt: skip
     left.axvline(CHOSEN, **style.LIMIT.bare())
     left.annotate(
-        f"c = {CHOSEN:g}", (CHOSEN, 1.0), xytext=(4, -2), textcoords="offset points", va="top", fontsize=7.5
+        f"c = {CHOSEN:g}", (CHOSEN, 0.0), xytext=(4, 0), textcoords="offset points", va="bottom", fontsize=7.5
     )
     left.set_xlabel("constant c")
     style.success_axis(left)

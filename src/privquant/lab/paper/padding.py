@@ -12,8 +12,8 @@ from privquant.lab.cells import Cell
 from privquant.lab.data import dataset
 from privquant.lab.paper import style
 from privquant.lab.paper.arms import Arm, every_protocol
+from privquant.lab.paper.draw import error_bars
 from privquant.lab.paper.figure import Drawing, Effort, Figure, Lines
-from privquant.lab.paper.pareto import error_bars
 from privquant.lab.sweep import Sweep
 from privquant.protocols.registry import protocol_class
 

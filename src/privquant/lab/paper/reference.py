@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 from privquant.lab.cells import Cell
+from privquant.lab.paper.arms import PAPER
 from privquant.lab.published import CONSTANTS, RUNS, Recorded, recorded_runs
 
 
@@ -22,22 +22,25 @@ def recorded_constants() -> list[Recorded]:
 
 def recorded_cells(cells: Iterable[Cell]) -> list[tuple[Recorded, Cell]]:
     """Each recorded row with the cell that repeats it, in the order of the records."""
-    there: dict[tuple[Any, ...], list[Cell]] = {}
-    for cell in cells:
-        there.setdefault((cell.data.name, cell.data.n, cell.data.size, cell.label), []).append(cell)
+    known = list(cells)
     found = []
     for row in (*recorded_runs(RUNS), *recorded_runs(CONSTANTS)):
-        near = there.get((row.data, row.n, row.size, row.mechanism), [])
-        match = next((cell for cell in near if _repeats(cell, row)), None)
+        match = next((cell for cell in known if _repeats(cell, row)), None)
         if match is not None:
             found.append((row, match))
     return found
 
 
 def _repeats(cell: Cell, row: Recorded) -> bool:
-    """Same epsilon and c; the records have them rounded to six and four digits."""
-    c = dict(cell.notes).get("c")
-    same = c is None and row.c is None
-    if c is not None and row.c is not None:
-        same = math.isclose(c, row.c, rel_tol=1e-3)
-    return same and math.isclose(cell.epsilon, row.epsilon, rel_tol=1e-4)
+    """The same data, mechanism and setting; the records have epsilon rounded to six digits and c to four."""
+    if (cell.data.name, cell.data.n, cell.data.size) != (row.data, row.n, row.size):
+        return False
+    if not math.isclose(cell.epsilon, row.epsilon, rel_tol=1e-4):
+        return False
+    options = dict(cell.options)
+    c = options.pop("c", None)
+    if (c is None) != (row.c is None) or (row.c is not None and not math.isclose(c, row.c, rel_tol=1e-3)):
+        return False
+    arm = next(arm for arm in PAPER if arm.label == row.mechanism)
+    setting = (cell.protocol, options, cell.quantile, cell.rounds, cell.draw, cell.padded)
+    return setting == (arm.protocol, arm.options, 0.5, None, "empirical", False)

@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from privquant.domain import Integers
-from privquant.lab.cells import Cell, success_sd
+from privquant.lab.cells import Cell
 from privquant.lab.data import dataset
 from privquant.lab.paper import style
 from privquant.lab.paper.arms import NAIVE, TREE, Arm
+from privquant.lab.paper.draw import error_bars, error_cdf, mean_errors
 from privquant.lab.paper.figure import CDF_EPSILON, Drawing, Effort, Figure, Lines, note
-from privquant.lab.paper.pareto import error_cdf
 from privquant.lab.paper.style import Look
 from privquant.lab.sweep import Sweep
 from privquant.privacy.shuffle import local_epsilon
@@ -95,45 +93,17 @@ def _cells(arms: tuple[Arm, ...], effort: Effort) -> list[Cell]:
     return made
 
 
-def _errors(axes: Any, found: Sweep, arms: tuple[Arm, ...]) -> None:
-    """Mean rank error against the epsilon promised, with one standard deviation of the mean."""
-    looks = {arm.label: arm.look for arm in arms}
-    for label, pairs in Lines(found):
-        errors = [outcome.rank_errors(cell.quantile) for cell, outcome in pairs]
-        axes.errorbar(
-            [note(cell, "promised_epsilon") for cell, _ in pairs],
-            [max(e.mean(), 1e-8) for e in errors],
-            yerr=[e.std() / np.sqrt(e.size) for e in errors],
-            label=label,
-            capsize=2,
-            elinewidth=0.9,
-            **looks[label].line(),
-        )
-    axes.set_yscale("log")
-    axes.set_ylim(bottom=5e-6)
-    style.log_axis(axes.yaxis)
-    style.epsilon_axis(axes, label="promised ε (δ = 10$^{-8}$ where shuffled)")
-    axes.set_ylabel("mean rank error")
+def _promised(cell: Cell) -> float:
+    return float(note(cell, "promised_epsilon"))
 
 
 def _draw(arms: tuple[Arm, ...], heading: str, found: Sweep) -> Drawing:
     figure, (left, middle, right) = style.panels(3)
-    looks = {arm.label: arm.look for arm in arms}
-    for label, pairs in Lines(found):
-        rates = [outcome.success(0.5, SMALL_ALPHA) for _, outcome in pairs]
-        left.errorbar(
-            [note(cell, "promised_epsilon") for cell, _ in pairs],
-            rates,
-            yerr=[success_sd(r, o.answers.size) for r, (_, o) in zip(rates, pairs, strict=True)],
-            label=label,
-            capsize=2,
-            elinewidth=0.9,
-            **looks[label].line(),
-        )
+    error_bars(left, Lines(found), arms, _promised, SMALL_ALPHA)
     style.epsilon_axis(left, label="promised ε")
     style.success_axis(left, alpha=SMALL_ALPHA)
     left.set_title(heading)
-    chosen = Lines(found).where(lambda cell: note(cell, "promised_epsilon") == CDF_EPSILON)
+    chosen = Lines(found).where(lambda cell: _promised(cell) == CDF_EPSILON)
     error_cdf(middle, chosen, arms)
     middle.set_xscale("symlog", linthresh=1e-5)
     middle.set_xlim(0, 0.1)
@@ -141,7 +111,8 @@ def _draw(arms: tuple[Arm, ...], heading: str, found: Sweep) -> Drawing:
     middle.set_xlabel("absolute quantile error")
     middle.set_ylabel("share of trials at or below")
     middle.set_title(f"error at ε = {CDF_EPSILON:.2f}")
-    _errors(right, found, arms)
+    mean_errors(right, Lines(found), arms, _promised)
+    style.epsilon_axis(right, label="promised ε (δ = 10$^{-8}$ where shuffled)")
     right.set_title("mean rank error")
     style.legend_below(figure, left, columns=4)
     return Drawing(figure, found.rows)

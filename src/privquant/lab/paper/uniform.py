@@ -9,8 +9,8 @@ from privquant.lab.cells import Cell
 from privquant.lab.data import dataset
 from privquant.lab.paper import style
 from privquant.lab.paper.arms import BAYESS, NAIVE
+from privquant.lab.paper.draw import error_bars, error_cdf, hollow, recorded_handle
 from privquant.lab.paper.figure import Drawing, Effort, Figure, Lines
-from privquant.lab.paper.pareto import error_bars, error_cdf, hollow, recorded_handle
 from privquant.lab.paper.reference import recorded
 from privquant.lab.sweep import Sweep
 
