@@ -4,7 +4,10 @@ Every test ends in `harmless`: at most one bit of the device is known to the ser
 exactly that bit if there is one, and has spent no more than the policy allows.
 """
 
+import contextlib
+import hashlib
 import json
+import socket
 import threading
 import time
 from dataclasses import dataclass, replace
@@ -84,6 +87,22 @@ def test_the_same_measurement_under_a_new_campaign_id_is_refused(server, make_de
     harmless(server, ledger)
 
 
+def test_a_second_campaign_answered_while_the_first_is_asking_leaves_one_answer(server, make_device, ledger):
+    """Both pass the first look at the budget; the one under the lock decides."""
+    with Server(campaign()) as other:
+
+        def overtaken(request):
+            assert make_device().answer(other.invite(), 30).status == "counted"
+            return server.honest(request)
+
+        server.on["query"] = overtaken
+        with pytest.raises(PolicyRefused) as refusal:
+            make_device().answer(server.invite(), 30)
+        assert refusal.value.reason == "one-answer"
+        assert not server.bits
+        harmless(other, ledger)
+
+
 def test_another_issuer_does_not_get_a_second_answer(server, make_device, ledger):
     make_device().answer(server.invite(), 30)
     with Server(campaign()) as other:
@@ -132,8 +151,6 @@ class Forged:
 
     def serve(self, form: dict) -> str:
         """Publish this form under its true hash; returns an invite to it."""
-        import hashlib
-
         body = canonical(form)
         key = self.server.campaign.key
         envelope = {"manifest": form, "signature": key.sign(b"privquant/manifest/1\x00" + body).hex()}
@@ -393,8 +410,6 @@ def test_a_slow_drip_ends_at_the_deadline(server, refused, what, how):
 
 def test_a_server_that_does_not_read_ends_at_the_deadline(server, make_device, ledger):
     """It takes the connection and nothing more."""
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         invite = server.campaign.invite(f"http://127.0.0.1:{deaf.getsockname()[1]}").to_url()
         short = Patience(total=5, request=0.3, first_pause=30)
@@ -402,6 +417,21 @@ def test_a_server_that_does_not_read_ends_at_the_deadline(server, make_device, l
             make_device(patience=short).answer(invite, 30)
     assert failure.value.reason == "deadline"
     harmless(server, ledger)
+
+
+def test_a_server_that_takes_no_connection_ends_at_the_deadline(server, make_device, ledger):
+    """A listener whose queue is full: the kernel lets further connections hang."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, contextlib.ExitStack() as waiting:
+        for _ in range(4):
+            one = waiting.enter_context(socket.socket())
+            one.setblocking(False)
+            one.connect_ex(full.getsockname())
+        invite = server.campaign.invite(f"http://127.0.0.1:{full.getsockname()[1]}").to_url()
+        began = time.monotonic()
+        with pytest.raises(TryLater) as failure:
+            make_device(patience=Patience(total=5, request=0.3, first_pause=30)).answer(invite, 30)
+        assert time.monotonic() - began < 2.0
+    assert failure.value.reason == "deadline"
 
 
 @pytest.mark.parametrize("cut", [0, 1, 20, 60, -1])
@@ -435,7 +465,7 @@ def test_what_is_not_http_is_refused(server, refused, raw):
 
 @pytest.mark.parametrize("what", WHERE)
 def test_a_storm_of_server_errors_is_ridden_out_politely(server, refused, what):
-    """Pauses double from 10 to 50 ms, halved at most by chance: not more than 25 requests in half a second."""
+    """Pauses double from 20 to 100 ms, halved at most by chance: not more than 35 requests in 1.5 seconds."""
     storm = [0]
 
     def fail(request):
@@ -443,17 +473,17 @@ def test_a_storm_of_server_errors_is_ridden_out_politely(server, refused, what):
         return reply([500, 502, 503, 504][storm[0] % 4], b"<html>oops</html>")
 
     server.on[what] = fail
-    patience = Patience(total=0.5, request=0.2, first_pause=0.01, longest_pause=0.05)
+    patience = Patience(total=1.5, request=1, first_pause=0.02, longest_pause=0.1)
     # The last request may be the one that patience ran out on.
     refused(TryLater, "server-error or deadline", drawn=what == "reports", patience=patience)
-    assert 3 <= storm[0] <= 25
+    assert 3 <= storm[0] <= 35
 
 
 def test_retry_at_once_for_ever_is_not_obeyed(server, refused):
     server.on["query"] = lambda request: reply(503, b"", Retry_After="0")
-    patience = Patience(total=0.4, request=0.2, first_pause=0.05)
+    patience = Patience(total=1.0, request=1.0, first_pause=0.1)
     refused(TryLater, "server-error or deadline", patience=patience)
-    assert len(server.requests) <= 9
+    assert len(server.requests) <= 12
 
 
 def test_unexpected_success_is_not_success(server, refused):
