@@ -85,7 +85,7 @@ CASES = [
     ({"quantile": 0.9}, {}),
     ({"quantile": [0.25, 0.5, 0.9]}, {}),
     ({"interval": 0.9}, {}),
-    ({"spread": 0.25}, {"rounds": 8}),
+    ({"spread": 0.25}, {"rounds": 7}),
     ({"spread": 0.25}, {"in_flight": 20}),
 ]
 
@@ -152,6 +152,18 @@ def test_the_engine_is_the_one_the_lab_uses():
     assert simulator(template) is simulate
     assert not supports(isotonic(size=1), "empirical")
     assert not supports(protocol("naive", Integers(0, 9), users=5, epsilon=1.0), "empirical")
+
+
+@pytest.mark.parametrize("rounds", [1, 7, 8, 13, 160, 400])
+def test_as_many_rounds_as_asked_for(rounds):
+    """Each round asks one threshold, so there are at most as many as rounds; the driver and the engine agree."""
+    protocol, heard = isotonic(), []
+    run(
+        protocol, Users(sample_of(), np.random.default_rng(0)), rounds=rounds, progress=lambda n, _: heard.append(n)
+    )
+    assert len(heard) == min(rounds, 160)
+    assert np.ptp(np.diff([0, *heard])) <= 1
+    assert outcomes(isotonic(), sample_of(), 5, np.random.default_rng(0), rounds=rounds).answers.shape == (5, 1)
 
 
 def test_schedules_that_exclude_each_other_are_refused():

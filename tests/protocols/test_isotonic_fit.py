@@ -167,6 +167,14 @@ def test_the_table_does_not_depend_on_the_order_of_counts():
     assert one.mass[: count + 1].sum() == pytest.approx(1.0)
 
 
+def test_a_full_table_says_so():
+    search, table = search_over(1000), new_table(3)
+    with pytest.raises(IndexError, match="full"):
+        for threshold in range(10):
+            add_counts(table, search, 0, -1, False, threshold, 1, 0)
+    assert table.mass.sum() == pytest.approx(1.0)
+
+
 def test_counts_of_a_weaker_coin_keep_their_rate_and_their_information():
     strong, weak, quantile = 0.8, 0.4, 0.3
     search = search_over(100, kappas=(strong, weak))

@@ -56,7 +56,9 @@ def _schedule(protocol: Protocol, batch: int | None, rounds: int | None) -> Call
         parts = check_count(rounds, "rounds", 1)
 
         def next_round() -> int:
-            done = protocol.asked * parts // max(protocol.users, 1)  # rounds whose users were all asked
+            done = protocol.asked * parts // max(protocol.users, 1)
+            while done < parts and protocol.users * (done + 1) // parts <= protocol.asked:
+                done += 1  # rounds whose users were all asked
             return max(1, protocol.users * (done + 1) // parts - protocol.asked)
 
         return next_round

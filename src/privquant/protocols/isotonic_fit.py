@@ -164,6 +164,8 @@ def column_of(table: Table, search: Search, threshold: int) -> int:
             right = middle
     if left < count and table.threshold[left] == threshold:
         return left
+    if count + 2 > table.threshold.size:  # compiled code would write beyond the end without a word
+        raise IndexError("the table of thresholds is full")
     for k in range(count, left, -1):
         table.threshold[k] = table.threshold[k - 1]
         table.grid[k] = table.grid[k - 1]

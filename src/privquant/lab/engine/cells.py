@@ -73,6 +73,8 @@ def _cut(cells: Cells, node: int, threshold: int, below: int, rng: np.random.Gen
     asked_below = hypergeometric(below, cells.total[node] - below, asked, rng)
     a = cells.held[0]
     b = a + 1
+    if b >= cells.cut.size:  # compiled code would write beyond the end without a word
+        raise IndexError("the tree of cells is full")
     cells.held[0] = a + 2
     cells.cut[node] = threshold
     cells.left[node] = a

@@ -207,6 +207,8 @@ def _in_batches(
     while asked < run.users:
         if run.rounds > 0:
             done = asked * run.rounds // run.users
+            while run.users * (done + 1) // run.rounds <= asked:
+                done += 1
             count = max(1, run.users * (done + 1) // run.rounds - asked)
         else:
             count = batch_size(asked)
