@@ -72,6 +72,16 @@ class Watch(threading.Thread):
             time.sleep(0.5)
 
 
+def groups(metrics: str) -> dict[str, float]:
+    """Mean size of a group and mean time its transaction took, from the server's own counters (one worker)."""
+    found = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if not line.startswith("#"))
+    number = max(float(found["privquant_group_asks_count"]), 1.0)
+    return {
+        "group_mean": round(float(found["privquant_group_asks_sum"]) / number, 1),
+        "commit_ms_mean": round(1000 * float(found["privquant_commit_seconds_sum"]) / number, 2),
+    }
+
+
 def measure(devices: int, connections: int, database: str, workers: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="privquant-load-") as folder:
         data = Path(folder)
@@ -102,6 +112,7 @@ def measure(devices: int, connections: int, database: str, workers: int) -> dict
             found["server_cpu_seconds"] = round(sum(watch.process.cpu_times()[:2]) - used, 1)
             quarter = watch.memory[len(watch.memory) // 4]
             found["server_memory_mb"] = {"quarter": quarter, "end": watch.memory[-1], "max": max(watch.memory)}
+            found |= groups(server.call("GET", "/metrics"))
             server.kill()
             found["restart_seconds"] = round(server.start(), 2)
             began = time.perf_counter()

@@ -104,6 +104,14 @@ class Fold:
         pairs = self.protocol.ask_counts(max(AT_LEAST, self.protocol.batch_size()))
         return [(query, users) for query, users in pairs if isinstance(query, Query)]
 
+    def next_due(self) -> int:
+        """How many reports there should be before the next queries are worth computing.
+
+        A batch of the protocol: for isotonic search 2 % more than now. So there are some hundred refreshes over a
+        campaign's life however fast reports arrive, and the table of thresholds stays small.
+        """
+        return self.protocol.heard + max(1, self.protocol.batch_size())
+
     def estimates(self) -> list[Estimate]:
         return self.protocol.estimates()
 

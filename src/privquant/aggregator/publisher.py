@@ -25,37 +25,40 @@ class Publisher:
         self._hot = hot
         self._on_publish = on_publish
         self._folds: dict[str, Fold] = {}
-        self._heard: dict[str, int] = {}
+        self._due: dict[str, int] = {}
 
     async def turn(self) -> bool:
-        """Publish wherever something was heard since the last turn; whether this process is the one that does."""
+        """Publish wherever enough was heard since the last time; whether this process is the one that does."""
         if not await self._hot.try_lead():
             self._folds.clear()
-            self._heard.clear()
+            self._due.clear()
             return False
         rows = await self._hot.campaigns(live=True)
         for row in rows:
-            if self._heard.get(row.id) != row.heard:
+            folded = self._folds[row.id].protocol.heard if row.id in self._folds else 0
+            if row.heard >= self._due.get(row.id, 0) or row.heard < folded:
                 await self._publish(row)
         for gone in set(self._folds) - {row.id for row in rows}:
             del self._folds[gone]
-            self._heard.pop(gone, None)
+            self._due.pop(gone, None)
         return True
 
     async def _publish(self, row: CampaignRow) -> None:
         counts = await self._hot.counts(row.no)
 
-        def fold() -> list[tuple[Query, int]]:
-            kept = self._folds.setdefault(row.id, Fold(manifest_of(row.envelope)))
+        def fold() -> tuple[list[tuple[Query, int]], int]:
+            kept = self._folds.get(row.id)
+            if kept is None:
+                kept = self._folds[row.id] = Fold(manifest_of(row.envelope))
             kept.update(counts)
-            return kept.next_queries()
+            return kept.next_queries(), kept.next_due()
 
         try:
-            queries = await asyncio.to_thread(fold)
+            queries, due = await asyncio.to_thread(fold)
         except ProtocolError:
             # Counts that went down: a store restored from a backup under a running server.
             self._folds.pop(row.id, None)
-            queries = await asyncio.to_thread(fold)
+            queries, due = await asyncio.to_thread(fold)
         await self._hot.publish(row.no, queries)
-        self._heard[row.id] = row.heard
+        self._due[row.id] = due
         await self._on_publish(row.id)

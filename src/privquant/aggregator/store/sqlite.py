@@ -2,13 +2,14 @@
 
 Statements run on the event loop's own thread: each takes microseconds and SQLite gives up the interpreter lock
 around every one of them, so on a second thread each would queue for that lock behind the event loop. Only what
-waits (for the disk: COMMIT, sealing, checkpoints; for the lock: BEGIN) runs on the writer thread.
+waits for the disk (COMMIT, sealing, checkpoints) runs on the writer thread.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -31,6 +32,8 @@ from privquant.aggregator.store.migrate import SQLITE_PRAGMAS
 from privquant.messages import Query
 
 T = TypeVar("T")
+
+_LONGEST_LOCK = 10.0  # seconds
 
 _PIN = """
 INSERT INTO pin (campaign, id, box, lease)
@@ -98,6 +101,7 @@ class SqliteHot(Hot):
         self._lock = asyncio.Lock()
         self._random = SystemRandom()
         self._db, self._reader, self._counter = (_connect(file) for _ in range(3))
+        self._db.execute("PRAGMA busy_timeout=0")  # waiting is done by the event loop
 
     async def commit(self, asks: list[Ask]) -> list[Outcome]:
         async with self._lock:
@@ -111,8 +115,16 @@ class SqliteHot(Hot):
         return outcomes
 
     async def _begin(self) -> None:
-        # Another process (an operator's command) may be writing: wait for it off the event loop.
-        await self._on_writer(lambda: self._db.execute("BEGIN IMMEDIATE"))
+        """Take the write lock. Another process (an operator's command) may have it for a moment."""
+        give_up = time.monotonic() + _LONGEST_LOCK
+        while True:
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError:
+                if time.monotonic() > give_up:
+                    raise
+                await asyncio.sleep(0.005)
 
     def _roll_back(self) -> None:
         if self._db.in_transaction:
@@ -181,6 +193,7 @@ class SqliteHot(Hot):
             (waiting,) = self._db.execute("SELECT count(*) FROM tail").fetchone()
             if waiting < max(1, least):
                 return 0
+            self._db.execute("PRAGMA busy_timeout=10000")
             self._db.execute("BEGIN IMMEDIATE")
             for statement in _SEAL:
                 self._db.execute(statement)
@@ -189,6 +202,8 @@ class SqliteHot(Hot):
         except sqlite3.Error as error:
             self._roll_back()
             raise Unavailable(f"the SQLite store could not be sealed: {error}") from error
+        finally:
+            self._db.execute("PRAGMA busy_timeout=0")
         return int(waiting)
 
     async def sweep(self) -> None:
@@ -199,7 +214,7 @@ class SqliteHot(Hot):
         """Empty the write-ahead log. A reader may hold it up; then the next one does it."""
         self._db.execute("PRAGMA busy_timeout=50")
         self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        self._db.execute("PRAGMA busy_timeout=10000")
+        self._db.execute("PRAGMA busy_timeout=0")
 
     async def campaigns(self, identity: str | None = None, *, live: bool = False) -> list[CampaignRow]:
         return [CampaignRow(*row) for row in self._read(_CAMPAIGNS, (identity, live))]
