@@ -168,6 +168,34 @@ def test_slow_clients_do_not_hold_up_others(scene: Scene) -> None:
     assert asyncio.run(run()) < 20
 
 
+@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
+def test_log_counts_and_estimate_agree_at_every_moment(
+    store: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Verified over and over while reports come in and are sealed ten at a time."""
+    database = request.getfixturevalue("fresh_database") if store == "postgresql" else ""
+    scene = Scene(tmp_path, database, seal_rows=10)
+    scene.server.start()
+    try:
+        campaign = scene.campaign()
+        fleet = Fleet("127.0.0.1", scene.settings.port, campaign, scene.tokens(campaign, 5_000), seed=10)
+
+        async def run() -> list[dict[str, Any]]:
+            running = asyncio.create_task(fleet.run(4))
+            found = []
+            while len(fleet.tally.acknowledged) < 400:
+                found.append(await asyncio.to_thread(scene.call, "GET", f"/v1/campaigns/{campaign}/verify"))
+            fleet.stopping = True
+            await running
+            return found
+
+        found = asyncio.run(run())
+    finally:
+        scene.server.stop()
+    assert len({answer["reports"] for answer in found}) > 3
+    assert all(answer["ok"] for answer in found)
+
+
 def restart_database_under_load(
     postgres: PostgresCluster, scene: Scene, restarts: int, devices: int
 ) -> dict[str, Any]:

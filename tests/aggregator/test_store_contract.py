@@ -130,6 +130,13 @@ def test_sealing_changes_no_count(bench: Bench) -> None:
     assert bench.run(lambda hot: hot.campaigns())[0].heard == 3
 
 
+def test_what_a_closed_campaign_left_is_sealed_however_little(bench: Bench) -> None:
+    bench.commit(Spend(1, b"a", A, 1))
+    assert bench.run(lambda hot: hot.seal(1_000)) == 0
+    bench.set_state("closed")
+    assert bench.run(lambda hot: hot.seal(1_000)) == 1
+
+
 def test_a_closed_campaign_counts_nothing_but_knows_what_it_counted(bench: Bench) -> None:
     bench.commit(Spend(1, b"a", A, 1))
     bench.set_state("paused")

@@ -44,7 +44,7 @@ def _serve(settings: Settings, listening: int | None = None) -> int:
     from privquant.aggregator.service import Service
 
     logs.configure(settings.log_level)
-    # The thread that commits waits twice a group for the interpreter's lock; the default lets it wait 5 ms each time.
+    # The thread that commits waits for the interpreter's lock twice a group, by default up to 5 ms each time.
     sys.setswitchinterval(0.0005)
     service = Service(settings)
     config = uvicorn.Config(

@@ -106,7 +106,10 @@ class Hot(ABC):
 
     @abstractmethod
     async def seal(self, least: int) -> int:
-        """Move the tail to the log if it has at least `least` rows; how many were moved."""
+        """Move the tail to the log if it has at least `least` rows, or rows of a closed campaign.
+
+        How many were moved; 0 also if somebody is reading and the next turn will do it.
+        """
 
     @abstractmethod
     async def sweep(self) -> None:

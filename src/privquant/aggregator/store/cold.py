@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from sqlalchemy import func, select, union_all
+from sqlalchemy import func, select, text, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from privquant.aggregator.store import schema
@@ -24,8 +24,13 @@ class UnknownCampaign(PrivquantError):
 @asynccontextmanager
 async def reading(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
     """A transaction whose reads all see one moment."""
-    level = {"isolation_level": "REPEATABLE READ"} if engine.dialect.name == "postgresql" else {}
-    async with engine.execution_options(**level).connect() as db:
+    if engine.dialect.name != "postgresql":
+        async with engine.connect() as db:
+            yield db
+        return
+    async with engine.execution_options(isolation_level="REPEATABLE READ").connect() as db:
+        # TRUNCATE, which sealing ends with, does not respect snapshots. Lock first: the snapshot comes after it.
+        await db.execute(text("LOCK TABLE tail IN ACCESS SHARE MODE"))
         yield db
 
 

@@ -81,6 +81,12 @@ VALUES ($1, $2, $3, $4, $5, $6, $7)
 """
 _IN_FLIGHT = "SELECT count(*) FROM pin WHERE campaign = $1 AND lease >= $2"
 
+_WAITING = """
+SELECT count(*), EXISTS (
+  SELECT 1 FROM tail t JOIN campaign c ON c.no = t.campaign WHERE c.state = 'closed'
+) FROM tail
+"""
+
 # gen_random_uuid() draws from the operating system; random() does not.
 _SEAL = (
     """
@@ -243,15 +249,18 @@ class PostgresHot(Hot):
         try:
             pool = await self._connections()
             async with pool.acquire() as db, db.transaction():
-                if await db.fetchval("SELECT count(*) FROM tail") < max(1, least):
+                waiting, over = await db.fetchrow(_WAITING)
+                if waiting < max(1, least) and not over:
                     return 0
+                # Writers queue behind this lock, so it is not waited for: the next turn may have it.
+                await db.execute("SET LOCAL lock_timeout = '100ms'")
                 await db.execute("LOCK TABLE tail IN ACCESS EXCLUSIVE MODE")
-                waiting: int = await db.fetchval("SELECT count(*) FROM tail")
-                if waiting < max(1, least):
-                    return 0
+                waiting, _ = await db.fetchrow(_WAITING)
                 for statement in _SEAL:
                     await db.execute(statement)
-            return waiting
+            return int(waiting)
+        except asyncpg.LockNotAvailableError:
+            return 0
         except _GONE as error:
             raise Unavailable(f"the PostgreSQL store could not be sealed: {type(error).__name__}") from error
 

@@ -70,6 +70,12 @@ INSERT INTO published (campaign, place, threshold, coin, phase, arm, users) VALU
 """
 _IN_FLIGHT = "SELECT count(*) FROM pin WHERE campaign = ? AND lease >= ?"
 
+_WAITING = """
+SELECT count(*), EXISTS (
+  SELECT 1 FROM tail t JOIN campaign c ON c.no = t.campaign WHERE c.state = 'closed'
+) FROM tail
+"""
+
 # SQLite's random() is ChaCha20, keyed by the operating system.
 _SEAL = (
     """
@@ -190,8 +196,8 @@ class SqliteHot(Hot):
 
     def _seal(self, least: int) -> int:
         try:
-            (waiting,) = self._db.execute("SELECT count(*) FROM tail").fetchone()
-            if waiting < max(1, least):
+            waiting, over = self._db.execute(_WAITING).fetchone()
+            if waiting < max(1, least) and not over:
                 return 0
             self._db.execute("PRAGMA busy_timeout=10000")
             self._db.execute("BEGIN IMMEDIATE")
