@@ -22,6 +22,7 @@ from privquant.aggregator.keys import KeyMissing, KeyRing
 from privquant.aggregator.settings import Settings, settings_from
 from privquant.aggregator.store.base import Ask, CampaignRow, Counts, Outcome, Pin, Unavailable, What
 from privquant.aggregator.tickets import TicketOffice, Unreadable
+from privquant.aggregator.watch import alarms, poisoning
 from privquant.domain import Grid, Integers
 from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import Query
@@ -259,6 +260,18 @@ def test_an_estimate_without_bound_is_plain_json() -> None:
     (estimate,) = estimates_of(manifest(domain=Grid([1.0, 2.0])), told)
     form = json.loads(json.dumps(plain(estimate), allow_nan=False))
     assert (form["value"], form["bin"]) == (None, "(2, inf)")
+
+
+def test_reports_that_cannot_be_honest_raise_an_alarm() -> None:
+    """Honest rates at epsilon 1 lie in 0.27 .. 0.73; false-alarm rate 1e-6."""
+    honest = [Counts(Query(c, COIN, phase=1), 10, 7) for c in range(100)]
+    assert alarms(manifest(), honest) == []
+    assert alarms(manifest(), []) == []
+    liars = [Counts(Query(c, COIN, phase=1), 10, 10 if c < 40 else 7) for c in range(100)]
+    found = alarms(manifest(), liars)
+    assert len(found) == 2
+    assert "0 .. 19" in found[0]
+    assert "1%" in poisoning(manifest())
 
 
 # -- desk, settings, logs ----------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from privquant.aggregator.store.cold import (
     writing,
 )
 from privquant.aggregator.tickets import TicketOffice
+from privquant.aggregator.watch import alarms, poisoning
 from privquant.domain import Domain
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.messages import Estimate
@@ -169,6 +170,8 @@ class Campaigns:
             "epsilon": real_epsilon(manifest.flip_threshold),
             "estimates": [plain(estimate) for estimate in estimates],
             "privacy": str(estimates[0].guarantee),
+            "poisoning": poisoning(manifest),
+            "alarms": alarms(manifest, counts),
         }
 
     async def invite(self, identity: str, number_of: int, by: str) -> list[str]:

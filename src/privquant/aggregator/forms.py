@@ -132,6 +132,8 @@ class CampaignShown(BaseModel):
     epsilon: float
     estimates: list[dict[str, Any]]
     privacy: str
+    poisoning: str
+    alarms: list[str]
 
 
 class Verified(BaseModel):

@@ -109,6 +109,9 @@ def show(
         for note in estimate["notes"]:
             typer.echo(f"  {note}")
     typer.echo(found["privacy"])
+    typer.echo(found["poisoning"])
+    for alarm in found["alarms"]:
+        typer.echo(f"ALARM: {alarm}")
 
 
 def invites(
