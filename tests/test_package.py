@@ -51,7 +51,8 @@ print([pq.median(values, epsilon=2.0, domain=pq.Integers(0, 127), rng=1, protoco
 
 
 def test_importing_the_package_needs_not_even_numpy():
-    done = run_without(HEAVY | {"numpy"}, "import privquant; print(privquant.Integers(0, 3).size, dir(privquant)[0])")
+    code = "import privquant; print(privquant.Integers(0, 3).size, dir(privquant)[0])"
+    done = run_without(HEAVY | {"numpy"}, code)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("4 ")
 

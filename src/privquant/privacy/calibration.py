@@ -5,9 +5,10 @@ error that a share `confidence` of simulated runs stayed within, on a grid of do
 and users: over several shapes of data pooled ("typical") and on the worst of them ("hardest").
 
 Between grid points the logarithm of the error is linear in log2 B, logit q, log epsilon, log users and in the
-normal deviate of the confidence. Beyond the largest crowd the error falls as 1/sqrt(users); below the smallest
-epsilon it grows as 1/epsilon; below the smallest confidence it falls with the deviate; everywhere else outside, the nearest grid point stands. No error exceeds
-max(q, 1-q), which is what an answer at an end of the data costs.
+normal deviate of the confidence. Beyond the largest crowd the error falls as 1/sqrt(users), below the smallest
+epsilon it grows as 1/epsilon, and below the smallest confidence it falls with the deviate; everywhere else
+outside, the nearest grid point stands. No error exceeds max(q, 1-q), which is what an answer at an end of the
+data costs.
 """
 
 from __future__ import annotations

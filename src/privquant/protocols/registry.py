@@ -55,7 +55,5 @@ def from_state(state: Mapping[str, Any]) -> Protocol:
     """The protocol whose `state()` this is."""
     name = state.get("protocol")
     if name not in _PROTOCOLS:
-        raise ProtocolError(
-            f"not a protocol's state: protocol is {name!r}; there are {', '.join(_PROTOCOLS)}"
-        )
+        raise ProtocolError(f"not a protocol's state: protocol is {name!r}; there are {', '.join(_PROTOCOLS)}")
     return protocol_class(name).from_state(state)
