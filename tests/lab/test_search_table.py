@@ -50,7 +50,7 @@ def test_shared_reports_beat_divided_users():
     """
     quantiles = (0.25, 0.5, 0.75)
     together = measured("tiny", 2**32, quantiles, 0.879, 100, 20, users=4500).error
-    alone = [measured("tiny", 2**32, q, 0.879, 100, 20, users=1500).error[0] for q in quantiles]
+    alone = [measured("tiny", 2**32, q, 0.879, 100, 20, users=1500, population=4500).error[0] for q in quantiles]
     assert sum(together) < sum(alone)
 
 

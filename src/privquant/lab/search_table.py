@@ -46,7 +46,10 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Setting:
-    """One protocol on one shape. `shuffled`: "" or the accounting method of shuffled rounds."""
+    """One protocol on one shape.
+
+    shuffled: "" or the accounting method of shuffled rounds. population: users there are, if not all are asked.
+    """
 
     shape: str
     size: int
@@ -59,6 +62,7 @@ class Setting:
     in_flight: int | None = None
     spread: float = 0.0
     shuffled: str = ""
+    population: int = 0
 
     def template(self) -> Protocol:
         domain = Integers(0, self.size - 1)
@@ -104,7 +108,8 @@ def measure(setting: Setting, data_sets: int, trials: int, seed: Sequence[int]) 
     done = 0
     for part in range(data_sets):
         count = trials * (part + 1) // data_sets - trials * part // data_sets
-        sample = Sample(shape(setting.shape, setting.users, setting.size, rng), setting.size)
+        crowd = setting.population or setting.users
+        sample = Sample(shape(setting.shape, crowd, setting.size, rng), setting.size)
         if isinstance(template, Isotonic) and (setting.rounds or setting.in_flight):
             found = outcomes(
                 template, sample, count, rng, rounds=setting.rounds, in_flight=setting.in_flight
@@ -324,7 +329,8 @@ def several_jobs(trials: int, data_sets: int, seed: int) -> list[Any]:
             together = Setting(name, size, 0.879, users=SEVERAL_USERS, quantile=quantiles)
             jobs.append(Job(("several", name, quantiles), together, data_sets, trials, seed))
             for q in quantiles:
-                alone = Setting(name, size, 0.879, users=SEVERAL_USERS // len(quantiles), quantile=q)
+                part = SEVERAL_USERS // len(quantiles)
+                alone = Setting(name, size, 0.879, users=part, quantile=q, population=SEVERAL_USERS)
                 jobs.append(Job(("alone", name, quantiles, q), alone, data_sets, trials, seed))
     return jobs
 

@@ -22,6 +22,7 @@ from privquant.protocols.isotonic_fit import (
     target_rate,
     to_weights,
 )
+from privquant.protocols.isotonic_line import TAIL, line_crossing, weigh_for_window
 
 # A cell with less of the posterior than this is not cut again: its nearer end is asked once more.
 REUSE = 0.03
@@ -110,9 +111,23 @@ def value_at(table: Table, search: Search, share: float) -> int:
 
 @njit(cache=True)
 def answer(table: Table, search: Search, quantile: float, boosted: bool) -> int:
-    """The index of the answer."""
+    """The index of the answer: the posterior's median, or nearby where a straight line through the rates says so.
+
+    Extreme quantiles lie where rates bend, so there the median stands.
+    """
     weigh_for_answer(table, search, quantile, boosted)
-    return value_at(table, search, 0.5)
+    median = value_at(table, search, 0.5)
+    if is_extreme(quantile):
+        return median
+    least = value_at(table, search, 0.2)
+    most = value_at(table, search, 0.8)
+    weigh_for_window(table, search, quantile)
+    low = value_at(table, search, TAIL) - 1
+    high = value_at(table, search, 1.0 - TAIL)
+    crossing = line_crossing(table, search, quantile, low, high)
+    if crossing < 0:
+        return median
+    return min(max(crossing, least), most)
 
 
 @njit(cache=True)
