@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 import sys
 import time
 from collections import Counter
@@ -221,6 +222,9 @@ def restart_database_under_load(
 
         asyncio.run(storm())
         verified = assert_all_counted_once(scene, campaign, fleet, devices)
+        counted = re.search(r"^privquant_reports_total ([0-9.]+)$", scene.call("GET", "/metrics"), re.M)
+        assert counted is not None  # of all workers together; a report that was cut is counted in the store alone
+        assert devices / 2 < float(counted[1]) <= devices
         return {
             "devices": devices,
             "restarts": restarts,

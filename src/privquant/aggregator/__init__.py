@@ -4,9 +4,11 @@
     tickets                         what binds a token to the threshold it was given
     store/                          the tables, and one transaction a group of requests
     groups                          the queue that makes groups
-    fold, publisher                 from stored counts to estimates and to the next thresholds
-    campaigns, operators            what an operator may do
-    devices, api, server            HTTP
+    fold, publisher, desk           from stored counts to estimates and to the thresholds handed out next
+    campaigns, operators, watch     what an operator may do and is told
+    devices, api, front             HTTP
+    service, server, process        one process, several of them, and one driven from outside
+    demo                            all of it at once
 
 Nothing a process holds is not also in the store: any process may be killed at any moment.
 """

@@ -6,7 +6,6 @@ and answer the same way if they are reached.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -258,12 +257,3 @@ def _add_devices(app: FastAPI, service: Service) -> None:
             openapi_extra=route.extra,
             status_code=route.status,
         )
-
-
-def openapi_document() -> str:
-    """The document alone, without a store."""
-    from privquant.aggregator.settings import Settings
-
-    service = Service.__new__(Service)
-    service.settings = Settings()
-    return json.dumps(build_api(service).openapi(), indent=1, sort_keys=True)

@@ -1,0 +1,1 @@
+"""The store: its contract (base), its tables (schema), and the two databases it stands on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from importlib.resources import files
 from typing import Any
 
@@ -10,6 +11,7 @@ from sqlalchemy import Connection, event, inspect, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from privquant.aggregator.settings import Settings
+from privquant.errors import InvalidInput
 
 # Any fixed number will do; it only has to be the same in every process.
 MIGRATION_LOCK = 0x7071_0001
@@ -17,6 +19,9 @@ PUBLISHER_LOCK = 0x7071_0002
 
 HEAD = "0001"
 """The newest migration; a test holds it to what the folder says."""
+
+OLDEST_SQLITE = (3, 35, 0)
+"""The first with RETURNING."""
 
 SQLITE_PRAGMAS = (
     "PRAGMA journal_mode=WAL",
@@ -40,6 +45,10 @@ def open_engine(settings: Settings) -> AsyncEngine:
 
         return create_async_engine(
             "postgresql+asyncpg://", async_creator=connect, pool_size=4, max_overflow=4, pool_pre_ping=True
+        )
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise InvalidInput(
+            f"SQLite 3.35 or newer is needed, this Python has {sqlite3.sqlite_version}; or use --database postgresql://"
         )
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not settings.sqlite_file.exists():
