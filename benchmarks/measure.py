@@ -19,6 +19,13 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def processor_seconds(work: Callable[[], object]) -> float:
+    """Seconds of processor of this process: other work of the machine does not count."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
 def best(work: Callable[[], object], turns: int = 3) -> float:
     """Seconds of the fastest turn, after one that is not counted."""
     work()

@@ -72,28 +72,31 @@ def ratio(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def page(found: dict[str, list[Row]]) -> str:
-    made_with = ", ".join(f"{name} {version}" for name, version in versions().items())
-    lines = [
-        "# Benchmarks",
-        "",
-        "Made by `make bench`. What is compared was timed in the same run on the same machine, turn by turn; read",
-        "the ratios, not the seconds.",
-        "",
-        f"Machine: {machine()}. {made_with}.",
+def section(name: str, rows: list[Row]) -> str:
+    lines = [f"## {name.capitalize()}", "", SECTIONS[name], ""]
+    if not rows:
+        return "\n".join([*lines, "Left out in this run: what it compares with could not be installed."])
+    lines += ["| what | case | baseline | ours | a | ratio |", "|---|---|---:|---:|---|---:|"]
+    lines += [
+        f"| {row['benchmark']} | {row['case']} | {duration(row.get('baseline_seconds'))} | "
+        f"{duration(row['ours_seconds'])} | {row['unit']} | {ratio(row.get('ratio'))} |"
+        for row in rows
     ]
-    for name, rows in found.items():
-        lines += ["", f"## {name.capitalize()}", "", SECTIONS[name], ""]
-        if not rows:
-            lines.append("Left out in this run: what it compares with could not be installed.")
-            continue
-        lines += ["| what | case | baseline | ours | a | ratio |", "|---|---|---:|---:|---|---:|"]
-        lines += [
-            f"| {row['benchmark']} | {row['case']} | {duration(row.get('baseline_seconds'))} | "
-            f"{duration(row['ours_seconds'])} | {row['unit']} | {ratio(row.get('ratio'))} |"
-            for row in rows
-        ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
+
+
+def page(found: dict[str, list[Row]], before: str = "") -> str:
+    """The page with these sections; those not measured now are taken from the page before."""
+    made_with = ", ".join(f"{name} {version}" for name, version in versions().items())
+    head = f"""# Benchmarks
+
+Made by `make bench`. What a section compares was timed in the same run on the same machine, turn by turn; read
+the ratios, not the seconds.
+
+Machine: {machine()}. {made_with}."""
+    kept = {part.split("\n", 1)[0].lower(): f"## {part.rstrip()}" for part in before.split("\n## ")[1:]}
+    parts = [section(name, found[name]) if name in found else kept.get(name) for name in SECTIONS]
+    return "\n\n".join([head, *(part for part in parts if part)]) + "\n"
 
 
 def main() -> None:
@@ -106,10 +109,10 @@ def main() -> None:
     given.out.parent.mkdir(parents=True, exist_ok=True)
     if rows:
         write_table(rows, given.out)
-    text = page(found)
+    docs = ROOT / "docs" / "benchmarks.md"
+    text = page(found, docs.read_text(encoding="utf-8") if docs.exists() else "")
+    docs.write_text(text, encoding="utf-8")
     print(text)
-    if not given.only:
-        (ROOT / "docs" / "benchmarks.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from measure import Row, seconds
+from measure import Row, processor_seconds
 
 from privquant.domain import Integers
 from privquant.lab.data import dataset
@@ -20,7 +20,7 @@ from privquant.protocols.registry import protocol, protocol_names
 USERS = (10**4, 10**5, 10**6, 10**7)
 EXPONENTS = (16, 32, 48, 63)
 PER_USER = ("bayess", "bayeslearn")
-TURNS = 7
+TURNS = 9
 
 
 def _trials(template: Protocol, sample: Sample, trials: int) -> Callable[[], object]:
@@ -29,7 +29,7 @@ def _trials(template: Protocol, sample: Sample, trials: int) -> Callable[[], obj
 
 
 def trial_seconds(name: str, samples: list[Sample]) -> list[float]:
-    """Seconds a trial on each sample, histograms made before; turn by turn, so that a slow moment hits them all."""
+    """Seconds of processor a trial on each sample, the best of several turns; histograms are made before."""
     works, counts = [], []
     for sample in samples:
         template = protocol(name, Integers(0, sample.size - 1), users=sample.n, epsilon=1.0)
@@ -37,7 +37,7 @@ def trial_seconds(name: str, samples: list[Sample]) -> list[float]:
         _ = sample.values
         works.append(_trials(template, sample, trials))
         counts.append(trials)
-    turns = [[seconds(work) for work in works] for _ in range(TURNS + 1)][1:]
+    turns = [[processor_seconds(work) for work in works] for _ in range(TURNS + 1)][1:]
     return [min(times) / count for times, count in zip(zip(*turns, strict=True), counts, strict=True)]
 
 

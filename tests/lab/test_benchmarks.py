@@ -33,6 +33,10 @@ def test_the_page_says_what_was_measured(benchmarks: ModuleType) -> None:
     assert "| dense over ours | B = 4^9 | 2 ms | 40 ns | user | 50,000 |" in text
     assert "could not be installed" in text
     assert platform.node() not in text or not platform.node()
+    again = benchmarks.page({"unary": [row]}, text)
+    assert again.count("| dense over ours |") == 2
+    assert "could not be installed" not in again
+    assert benchmarks.page({"bayes": [row], "unary": [row]}) == again
 
 
 def test_two_ways_are_timed_turn_by_turn(benchmarks: ModuleType) -> None:
