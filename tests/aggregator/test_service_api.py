@@ -7,6 +7,7 @@ import json
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from privquant.aggregator.operators import add_operator, remove_operator
 from privquant.aggregator.process import ServerFailed
 from privquant.aggregator.server import run
 from privquant.aggregator.store.migrate import open_engine
+from privquant.device import Device, Policy, Rule, ServerRefused
+from privquant.domain import Integers
 from privquant.errors import InvalidInput
 
 
@@ -154,6 +157,20 @@ def test_an_open_link_lets_in_as_many_as_it_has_places(scene: Scene) -> None:
     assert code(claim(tokens[2], wire.new_token())) == "wrong-link"
     assert ask(scene, campaign, tokens[0])[0] == 200
     assert code(ask(scene, campaign, tokens[2])) == "unknown-token"
+
+
+def test_real_devices_answer_through_an_open_link(scene: Scene, tmp_path: Path) -> None:
+    campaign = scene.campaign()
+    invite = scene.call("POST", f"/v1/campaigns/{campaign}/link", {"places": 2})["invite"]
+    rule = Rule(Integers(0, 999), max_epsilon=1.0)
+    statuses = []
+    for name in ("one", "one", "two"):
+        device = Device(Policy({"commute-minutes": rule}, tmp_path / name))
+        statuses.append(device.answer(invite, 30).status)
+    assert statuses == ["counted", "answered before", "counted"]
+    with pytest.raises(ServerRefused, match="places"):
+        Device(Policy({"commute-minutes": rule}, tmp_path / "three")).answer(invite, 30)
+    assert scene.call("GET", f"/v1/campaigns/{campaign}")["heard"] == 2
 
 
 def test_waves_admit_tokens_by_their_hash_not_by_their_wish(scene: Scene) -> None:
