@@ -114,6 +114,11 @@ def _handle_errors(app: FastAPI) -> None:
     for kind in kinds:
         app.add_exception_handler(kind, refuse)
 
+    async def own_fault(_request: Request, _error: Exception) -> Response:
+        return _to_response(problem("unavailable"))  # `Front` writes it to the log
+
+    app.add_exception_handler(Exception, own_fault)
+
 
 def _methods_at(app: FastAPI, request: Request) -> str:
     """All methods the address takes; the framework itself names those of the first route only."""

@@ -65,6 +65,8 @@ class Outcome:
     seconds: float
     reports_per_second: float
     restart_seconds: float
+    reasons: list[str]
+    """Why devices did not answer, each reason once."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -242,4 +244,5 @@ class _Demo:
             seconds=seconds,
             reports_per_second=sum(sent.values()) / seconds,
             restart_seconds=self.restart_seconds,
+            reasons=sorted(set(failed)),
         )

@@ -39,17 +39,25 @@ class Front:
             await self._api(scope, receive, send)
             return
         route = match(scope["path"])
+        answered = False
+
+        async def watched(message: MutableMapping[str, Any]) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
+
         try:
             if route is not None:
                 answer = await self._device(route, scope, receive)
                 await respond(send, answer, head=scope["method"] == "HEAD")
             else:
-                await self._operator(scope, receive, send)
+                await self._operator(scope, receive, watched)
         except _Hangup:
             return
         except Exception as error:
             logging.getLogger("privquant.aggregator").error("a request failed", exc_info=error)
-            await respond(send, problem("unavailable"))
+            if not answered:
+                await respond(send, problem("unavailable"))
 
     async def _device(self, route: tuple[str, str], scope: Scope, receive: Receive) -> Answer:
         identity, name = route
