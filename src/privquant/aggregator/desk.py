@@ -57,10 +57,6 @@ class View:
         """As many as planned have answered or are about to."""
         return self.heard + self.in_flight >= self.manifest.planned_users
 
-    @property
-    def complete(self) -> bool:
-        return self.heard >= self.manifest.planned_users
-
 
 class Desk:
     """The views of one process."""
@@ -101,6 +97,15 @@ class Desk:
         if view is not None:
             for row in await self._hot.campaigns(identity):
                 await self._refresh(view, row)
+
+    async def recount(self, view: View) -> int:
+        """How many have answered, by the store; those in flight are counted anew too."""
+        heard = view.heard
+        for row in await self._hot.campaigns(view.id):
+            heard = row.heard
+            view.counted_at = 0.0
+            await self._refresh(view, row)
+        return heard
 
     async def _refresh(self, view: View, row: CampaignRow) -> None:
         view.state, view.heard = row.state, row.heard

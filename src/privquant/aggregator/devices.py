@@ -22,6 +22,8 @@ from privquant.aggregator.store.base import Claim, Outcome, Pin, Spend, Unavaila
 _PATH = re.compile(r"/v1/campaigns/([0-9a-f]{64})/(manifest|claims|query|reports:batch|reports)")
 
 RETRY_SECONDS = 2
+PLACES_SECONDS = 10
+"""How soon to ask again for a place that somebody in flight may leave."""
 LONGEST_WAIT = 3_600
 """Retry-After never asks for more: a device that sleeps longer than this may as well ask again."""
 
@@ -140,7 +142,7 @@ class DeviceRoutes:
             view.in_flight += 1
             metrics.pins.inc()
         if outcome.box is None:
-            raise self._no_query(view, outcome)
+            raise await self._no_query(view, outcome)
         # What another request of the same token was given first is what this one gets.
         if outcome.what is not What.PINNED or query is None:
             query = view.office.unseal(hashed, outcome.box)
@@ -150,16 +152,17 @@ class DeviceRoutes:
         """Whether only tokens that have a query already are served."""
         return view.full or time.time() >= view.manifest.deadline
 
-    def _no_query(self, view: View, outcome: Outcome) -> Refused:
+    async def _no_query(self, view: View, outcome: Outcome) -> Refused:
         if outcome.what is What.SPENT:
             return Refused("token-spent")
         if outcome.what is What.UNKNOWN:
             return Refused("unknown-token")
         if time.time() >= view.manifest.deadline:
             return Refused("deadline-passed")
-        if view.complete:
+        # What this process counts along may run ahead of the store; a final no is given on the store's word only.
+        if await self._desk.recount(view) >= view.manifest.planned_users:
             return Refused("campaign-complete")
-        return Refused("all-places-taken", retry_after=30)
+        return Refused("all-places-taken", retry_after=PLACES_SECONDS if view.full else 1)
 
     async def _report(self, view: View, body: bytes) -> Answer:
         outcome = await self._group.put(self._spend(view, wire.WireReport.parse(body)))
