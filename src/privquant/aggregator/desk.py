@@ -1,11 +1,12 @@
 """The desk devices come to: what a process knows about running campaigns, refreshed from the store.
 
-A `View` is a cache of what the store has, never more: manifest, state, the queries to hand out next, how many have
-answered. Losing it loses nothing.
+A `View` is a cache of what the store has, never more: manifest, state, the queries to hand out next, how many
+places are taken. Losing it loses nothing.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from secrets import SystemRandom
 
@@ -16,7 +17,7 @@ from privquant.aggregator.tickets import TicketOffice
 from privquant.messages import Query
 
 _LONGEST_LIST = 4_096
-_RECOUNT = 5.0  # seconds between two exact counts of devices in flight
+_FULL_FOR = 1.0  # seconds for which a campaign that was found full is not counted again
 
 
 class View:
@@ -29,9 +30,9 @@ class View:
         self.manifest = manifest_of(row.envelope)
         self.office = TicketOffice(keys.campaign_secret(self.manifest.issuer, row.id), self.manifest.flip_threshold)
         self.state = row.state
-        self.heard = row.heard
-        self.in_flight = 0
-        self.counted_at = 0.0
+        self.taken = row.heard  # may run ahead of the store by what was being counted; see `Desk.is_full`
+        self.full_until = 0.0
+        self.counting = asyncio.Lock()
         self._queries: list[tuple[Query, int]] = []
         self._hand: list[Query] = []
         self._next = 0
@@ -51,11 +52,6 @@ class View:
             return None
         self._next = (self._next + 1) % len(self._hand)
         return self._hand[self._next]
-
-    @property
-    def full(self) -> bool:
-        """As many as planned have answered or are about to."""
-        return self.heard + self.in_flight >= self.manifest.planned_users
 
 
 class Desk:
@@ -78,6 +74,7 @@ class Desk:
         # Another request may have made it meanwhile.
         view = self._views.setdefault(identity, View(rows[0], self._keys))
         await self._refresh(view, rows[0])
+        view.taken = max(view.taken, await self._hot.taken(view.no, int(time.time() // 60)))
         return view
 
     async def refresh(self) -> None:
@@ -98,20 +95,25 @@ class Desk:
             for row in await self._hot.campaigns(identity):
                 await self._refresh(view, row)
 
-    async def recount(self, view: View) -> int:
-        """How many have answered, by the store; those in flight are counted anew too."""
-        heard = view.heard
-        for row in await self._hot.campaigns(view.id):
-            heard = row.heard
-            view.counted_at = 0.0
-            await self._refresh(view, row)
-        return heard
+    async def is_full(self, view: View) -> bool:
+        """Whether as many as planned have answered or are about to; said on the store's word only."""
+        planned = view.manifest.planned_users
+        if view.taken < planned:
+            return False
+        async with view.counting:
+            if time.monotonic() >= view.full_until:
+                view.taken = await self._hot.taken(view.no, int(time.time() // 60))
+                if view.taken >= planned:
+                    view.full_until = time.monotonic() + _FULL_FOR
+            return view.taken >= planned
+
+    async def is_complete(self, view: View) -> bool:
+        """Whether as many as planned have answered, by the store."""
+        rows = await self._hot.campaigns(view.id)
+        return bool(rows) and rows[0].heard >= view.manifest.planned_users
 
     async def _refresh(self, view: View, row: CampaignRow) -> None:
-        view.state, view.heard = row.state, row.heard
+        view.state = row.state
+        view.taken = max(view.taken, row.heard)  # other processes hand out queries too
         if row.state != "closed":
             view.set_queries(await self._hot.published(view.no), self._random)
-        now = time.monotonic()
-        if now - view.counted_at > _RECOUNT:
-            view.counted_at = now
-            view.in_flight = await self._hot.in_flight(view.no, int(time.time() // 60))

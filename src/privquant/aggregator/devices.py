@@ -134,12 +134,12 @@ class DeviceRoutes:
         if view.state == "paused":
             raise _not_open(view)
         _check_wave(view, hashed)
-        query = None if self._nothing_new(view) else view.next_query()
+        query = None if await self._nothing_new(view) else view.next_query()
         box = None if query is None else view.office.seal(hashed, query)
         lease = int(time.time() // 60) + self._lease_minutes
         outcome = await self._group.put(Pin(view.no, view.office.id(hashed), box, lease))
         if outcome.what is What.PINNED:
-            view.in_flight += 1
+            view.taken += 1
             metrics.pins.inc()
         if outcome.box is None:
             raise await self._no_query(view, outcome)
@@ -148,9 +148,9 @@ class DeviceRoutes:
             query = view.office.unseal(hashed, outcome.box)
         return Answer(200, wire.Ticket(query.threshold, view.office.ticket(hashed, query)).to_bytes())
 
-    def _nothing_new(self, view: View) -> bool:
+    async def _nothing_new(self, view: View) -> bool:
         """Whether only tokens that have a query already are served."""
-        return view.full or time.time() >= view.manifest.deadline
+        return time.time() >= view.manifest.deadline or await self._desk.is_full(view)
 
     async def _no_query(self, view: View, outcome: Outcome) -> Refused:
         if outcome.what is What.SPENT:
@@ -159,16 +159,15 @@ class DeviceRoutes:
             return Refused("unknown-token")
         if time.time() >= view.manifest.deadline:
             return Refused("deadline-passed")
-        # What this process counts along may run ahead of the store; a final no is given on the store's word only.
-        if await self._desk.recount(view) >= view.manifest.planned_users:
+        if await self._desk.is_complete(view):
             return Refused("campaign-complete")
-        return Refused("all-places-taken", retry_after=PLACES_SECONDS if view.full else 1)
+        return Refused("all-places-taken", retry_after=PLACES_SECONDS)
 
     async def _report(self, view: View, body: bytes) -> Answer:
         outcome = await self._group.put(self._spend(view, wire.WireReport.parse(body)))
         if outcome.what is What.CLOSED:
             raise Refused("campaign-closed")
-        new = self._counted(view, outcome)
+        new = _counted(outcome)
         return Answer(201 if new else 200, wire.receipt_body(new))
 
     def _spend(self, view: View, report: wire.WireReport) -> Spend:
@@ -177,15 +176,6 @@ class DeviceRoutes:
         if query is None:
             raise Refused("forged-ticket")
         return Spend(view.no, view.office.id(hashed), query, report.bit)
-
-    def _counted(self, view: View, outcome: Outcome) -> bool:
-        if outcome.what is not What.COUNTED:
-            metrics.duplicates.inc()
-            return False
-        metrics.reports.inc()
-        view.heard += 1
-        view.in_flight = max(0, view.in_flight - 1)
-        return True
 
     async def _batch(self, view: View, body: bytes) -> Answer:
         reports = wire.parse_object(body, wire.MAX_BATCH_REQUEST, ("reports",))["reports"]
@@ -205,8 +195,15 @@ class DeviceRoutes:
             if outcome.what is What.CLOSED:
                 results[place] = _result("campaign-closed")
             else:
-                results[place] = {"status": 201 if self._counted(view, outcome) else 200}
+                results[place] = {"status": 201 if _counted(outcome) else 200}
         return Answer(200, wire.canonical({"results": results}))
+
+
+def _counted(outcome: Outcome) -> bool:
+    """Whether a report was new."""
+    new = outcome.what is What.COUNTED
+    (metrics.reports if new else metrics.duplicates).inc()
+    return new
 
 
 def _result(code: str) -> dict[str, Any]:

@@ -124,8 +124,8 @@ class Hot(ABC):
         """Counts per query as of one moment: sealed and fresh reports together."""
 
     @abstractmethod
-    async def in_flight(self, campaign: int, minute: int) -> int:
-        """Tokens with a query and no report whose lease lasts until `minute` or longer."""
+    async def taken(self, campaign: int, minute: int) -> int:
+        """Places taken, as of one moment: reports, and tokens with a query whose lease lasts until `minute`."""
 
     @abstractmethod
     async def link_secret(self, campaign: int) -> bytes | None:

@@ -79,7 +79,11 @@ _PUBLISH = """
 INSERT INTO published (campaign, place, threshold, coin, phase, arm, users)
 VALUES ($1, $2, $3, $4, $5, $6, $7)
 """
-_IN_FLIGHT = "SELECT count(*) FROM pin WHERE campaign = $1 AND lease >= $2"
+_TAKEN = """
+SELECT (SELECT coalesce(sum(answered), 0)::bigint FROM count WHERE campaign = $1)
+  + (SELECT count(*) FROM tail WHERE campaign = $1)
+  + (SELECT count(*) FROM pin WHERE campaign = $1 AND lease >= $2)
+"""
 
 _WAITING = """
 SELECT count(*), EXISTS (
@@ -281,8 +285,8 @@ class PostgresHot(Hot):
         rows = await self._read(_COUNTS, campaign)
         return [Counts(Query(c, coin, phase, arm), n, s) for phase, arm, coin, c, n, s in rows]
 
-    async def in_flight(self, campaign: int, minute: int) -> int:
-        return int((await self._read(_IN_FLIGHT, campaign, minute))[0][0])
+    async def taken(self, campaign: int, minute: int) -> int:
+        return int((await self._read(_TAKEN, campaign, minute))[0][0])
 
     async def link_secret(self, campaign: int) -> bytes | None:
         rows = await self._read("SELECT secret FROM link WHERE campaign = $1", campaign)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -68,7 +69,11 @@ _PUBLISHED = "SELECT threshold, coin, phase, arm, users FROM published WHERE cam
 _PUBLISH = """
 INSERT INTO published (campaign, place, threshold, coin, phase, arm, users) VALUES (?, ?, ?, ?, ?, ?, ?)
 """
-_IN_FLIGHT = "SELECT count(*) FROM pin WHERE campaign = ? AND lease >= ?"
+_TAKEN = """
+SELECT (SELECT coalesce(sum(answered), 0) FROM count WHERE campaign = ?1)
+  + (SELECT count(*) FROM tail WHERE campaign = ?1)
+  + (SELECT count(*) FROM pin WHERE campaign = ?1 AND lease >= ?2)
+"""
 
 _WAITING = """
 SELECT count(*), EXISTS (
@@ -106,6 +111,7 @@ class SqliteHot(Hot):
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="privquant-writer")
         self._lock = asyncio.Lock()
         self._random = SystemRandom()
+        self._counting = threading.Lock()
         self._db, self._reader, self._counter = (_connect(file) for _ in range(3))
         self._db.execute("PRAGMA busy_timeout=0")  # waiting is done by the event loop
 
@@ -229,11 +235,15 @@ class SqliteHot(Hot):
         rows = self._read(_COUNTS, (campaign,))
         return [Counts(Query(c, coin, phase, arm), n, s) for phase, arm, coin, c, n, s in rows]
 
-    async def in_flight(self, campaign: int, minute: int) -> int:
+    async def taken(self, campaign: int, minute: int) -> int:
         def count() -> int:
-            return int(self._counter.execute(_IN_FLIGHT, (campaign, minute)).fetchone()[0])
+            with self._counting:
+                return int(self._counter.execute(_TAKEN, (campaign, minute)).fetchone()[0])
 
-        return await asyncio.to_thread(count)
+        try:
+            return await asyncio.to_thread(count)
+        except sqlite3.Error as error:
+            raise Unavailable(f"the SQLite store could not be read: {error}") from error
 
     async def link_secret(self, campaign: int) -> bytes | None:
         rows = self._read("SELECT secret FROM link WHERE campaign = ?", (campaign,))
