@@ -126,3 +126,25 @@ def test_what_is_no_column_of_numbers(column, said):
 def test_all_dropped_is_empty():
     with pytest.raises(InvalidInput, match=r"no values.*2 missing were dropped"):
         to_indices([None, float("nan")], DOMAIN, missing="drop")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [pd.DataFrame({"a": [1]}), pl.DataFrame({"a": [1]}), pl.LazyFrame({"a": [1]}), pa.table({"a": [1]}), {1: 2}],
+    ids=lambda t: f"{type(t).__module__}.{type(t).__name__}",
+)
+def test_a_table_is_not_a_column(table):
+    with pytest.raises(InvalidInput, match="got a .*; pick a column"):
+        to_indices(table, DOMAIN)
+
+
+def test_masked_values_are_missing():
+    masked = np.ma.array([1, 2, 3], mask=[False, True, False])
+    with pytest.raises(InvalidInput, match="1 of 3 values are missing"):
+        to_indices(masked, DOMAIN)
+    assert to_indices(masked, DOMAIN, missing="drop").indices.tolist() == [6, 8]
+
+
+@pytest.mark.filterwarnings("error")
+def test_half_precision_is_exact():
+    assert to_indices(np.arange(3, dtype=np.float16), DOMAIN).indices.tolist() == [5, 6, 7]

@@ -6,7 +6,7 @@ caller says what to do with them; values outside the domain are clamped and coun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,11 +65,20 @@ def _as_array(values: Any) -> NDArray[Any]:
     """One-dimensional array of numbers or objects; text, dates and tables are refused."""
     if isinstance(values, str | bytes):
         raise InvalidInput(f"values must be a column of numbers, got text {values!r:.60}")
+    if hasattr(type(values), "columns") or isinstance(values, Mapping):
+        kind = type(values).__name__
+        raise InvalidInput(
+            f"values must be one column of numbers, got a {kind}; pick a column, as in table['name']"
+        )
+    if isinstance(values, np.ma.MaskedArray):
+        values = values.tolist()  # None where it is masked
     for method in ("to_numpy", "__array__"):  # pandas, polars, arrow; anything that knows how
         if hasattr(values, method) and not isinstance(values, np.ndarray):
             values = _foreign(values)
             break
     if not isinstance(values, np.ndarray):
+        if not isinstance(values, Iterable):
+            raise InvalidInput(f"values must be a column of numbers, got {values!r:.60}")
         values = list(values) if not isinstance(values, Sequence) else values
         try:
             array = np.asarray(values)
@@ -167,6 +176,7 @@ def _integer_indices(array: NDArray[Any], domain: Integers, outside: str, fracti
         nearest_array = np.rint(array)
         rounded = int((nearest_array != array).sum())
         _refuse_fractions(rounded, array.size, fractions)
+        nearest_array = nearest_array.astype(np.float64)
         if np.abs(nearest_array).max() >= 2.0**62:  # beyond exact int64 arithmetic: the slow, exact way
             return _integer_indices(array.astype(object), domain, outside, fractions, dropped)
         array = nearest_array.astype(np.int64)

@@ -19,7 +19,10 @@ def check_epsilon(epsilon: object, name: str = "epsilon") -> float:
     """A privacy parameter: a finite number above 0."""
     if isinstance(epsilon, bool) or not isinstance(epsilon, numbers.Real):
         raise InvalidInput(f"{name} must be a number above 0, got {epsilon!r}")
-    value = float(epsilon)
+    try:
+        value = float(epsilon)
+    except OverflowError:
+        value = math.inf
     if not math.isfinite(value) or value <= 0:
         raise InvalidInput(f"{name} must be a finite number above 0, got {epsilon!r}")
     if value < SMALLEST_EPSILON:

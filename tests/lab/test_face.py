@@ -93,10 +93,31 @@ def test_to_dict_is_json():
         ({"values": []}, "no values"),
         ({"values": [1, "x"]}, "must be numbers"),
         ({"values": [1, float("nan")]}, "1 of 2 values are missing"),
-        ({"colour": "red"}, "has no option 'colour'"),
+        ({"values": None}, "got None"),
+        ({"values": 5}, "got 5"),
+        ({"epsilon": 10**400}, "finite number above 0"),
+        ({"colour": "red"}, "has no option 'colour'; it has .*interval"),
     ],
 )
 def test_bad_input_names_what_was_given(change, said):
     call = {"values": VALUES, "q": 0.5, "epsilon": 1.0, "domain": DOMAIN, "rng": 1, **change}
     with pytest.raises(InvalidInput, match=said):
         pq.quantile(call.pop("values"), call.pop("q"), **call)
+
+
+def test_any_sequence_of_quantiles_gives_a_list():
+    import pandas as pd
+
+    for several in ((0.25, 0.75), np.array([0.25, 0.75]), pd.Series([0.25, 0.75])):
+        found = pq.quantile(VALUES, several, epsilon=2.0, domain=DOMAIN, rng=1, protocol="naive")
+        assert [e.quantile for e in found] == [0.25, 0.75]
+
+
+def test_the_tiniest_quantile_has_an_answer():
+    assert pq.quantile(VALUES, 1e-300, epsilon=1.0, domain=DOMAIN, rng=1, protocol="naive").value is not None
+
+
+@pytest.mark.parametrize("q", [0.5, [0.5, 0.95]])
+def test_the_note_and_the_rank_of_an_estimate_say_the_same(q):
+    for found in np.atleast_1d(pq.quantile(VALUES, q, epsilon=1.0, domain=DOMAIN, rng=1)):
+        assert str(found.rank).split(", by")[0] == found.notes[0].split(", as")[0]

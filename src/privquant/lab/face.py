@@ -7,6 +7,7 @@ the values.
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, overload
@@ -97,7 +98,7 @@ def quantile(
     values:    a list, numpy array, or pandas, polars or arrow column of numbers; one value a user.
     epsilon:   of each user's coin.
     domain:    Integers, Grid or LogGrid; never inferred from the values.
-    rng:       a seed or a numpy Generator for the simulated coins and order of users (as in SPEC 7).
+    rng:       a seed or a numpy Generator for the simulated coins and order of users (None: a fresh one).
     outside, missing, fractions: what to do with such values, see `privquant.columns.to_indices`.
     progress:  called with (users heard, users planned) as the collection goes on.
     options:   the protocol's own.
@@ -124,7 +125,7 @@ def quantile(
             else:
                 found += made.estimates()
     noted = [_with_notes(estimate, column.clamped, column.dropped, column.rounded) for estimate in found]
-    return noted[0] if not isinstance(q, Sequence | np.ndarray) else noted
+    return noted[0] if isinstance(q, numbers.Real) else noted
 
 
 def _generator(rng: Any) -> np.random.Generator:

@@ -63,6 +63,7 @@ def _deviate(confidence: float) -> float:
 
 
 def _logit(probability: float) -> float:
+    probability = min(probability, 1 - 1e-12)  # 1 - q is 1 for the tiniest quantiles
     return math.log(probability / (1 - probability))
 
 

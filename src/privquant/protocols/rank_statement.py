@@ -1,8 +1,8 @@
 """What can be said about the rank of an estimate before anybody knows the truth: from simulated runs like it.
 
-The planner's calibration table holds the rank error that a share of simulated runs stayed within, over several
-shapes of data. It is a statement about runs like this one, not a certificate for this one: for that there is the
-certified interval.
+The planner's calibration table holds the rank error that a share of simulated runs stayed within, on the hardest
+of several shapes of data; this says the same number as the estimate's `rank`. It is a statement about runs like
+this one, not a certificate for this one: for that there is the certified interval.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def rank_statement(
     if users < FEWEST or size < 2 or name not in calibrated():
         return None
     error = calibration(name).error(
-        users=users, epsilon=epsilon, confidence=confidence, size=size, quantile=quantile
+        users=users, epsilon=epsilon, confidence=confidence, size=size, quantile=quantile, kind="hardest"
     )
     return (
         f"rank within {quantile * 100:g} % +- {error * 100:.2g} % with {confidence * 100:g} % confidence, "

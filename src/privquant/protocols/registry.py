@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -48,7 +49,13 @@ def protocol(name: str, domain: Domain, *, users: int, epsilon: float, **options
         if "unexpected keyword argument" not in str(error):
             raise
         wrong = str(error).split("argument ")[-1]
-        raise InvalidInput(f"protocol {name!r} has no option {wrong}") from error
+        raise InvalidInput(f"protocol {name!r} has no option {wrong}; it has {_options(made)}") from error
+
+
+def _options(made: type[Protocol]) -> str:
+    """The names a protocol's constructor takes, beyond the domain."""
+    given = inspect.signature(made).parameters.values()
+    return ", ".join(p.name for p in given if p.kind is p.KEYWORD_ONLY)
 
 
 def from_state(state: Mapping[str, Any]) -> Protocol:
