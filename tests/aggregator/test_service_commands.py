@@ -77,6 +77,9 @@ class Serve:
         assert self.process.wait(timeout=30) == 0  # a graceful stop is a success
 
 
+ASKED = ("--measurement", "age", "--question", "How old are you?", "--users", "50")
+
+
 def test_a_campaign_from_its_commands_through_backup_and_restore(tmp_path: Path) -> None:
     data = tmp_path / "data"
     token = out(privquant("operator", "add", "ada", "--data", data))
@@ -89,6 +92,9 @@ def test_a_campaign_from_its_commands_through_backup_and_restore(tmp_path: Path)
             **here,
         )
         campaign = out(made)
+        unknown = privquant("campaign", "show", "zz", **here)
+        assert (unknown.returncode, "no campaign has an id that starts with 'zz'" in unknown.stderr) == (2, True)
+        assert privquant("campaign", "show", "", **here).returncode == 2
         out(privquant("campaign", "invites", campaign[:10], 40, tmp_path / "invites.csv", **here))
         assert (tmp_path / "invites.csv").stat().st_mode & 0o077 == 0
         invites = (tmp_path / "invites.csv").read_text().splitlines()[1:]
@@ -125,7 +131,16 @@ def test_a_campaign_from_its_commands_through_backup_and_restore(tmp_path: Path)
         (("operator", "restore", "nowhere"), "not a backup"),
         (("operator", "backup", "x", "--data", "nowhere"), "no store"),
         (("operator", "backup", "x", "--database", "postgresql://h/d"), "pg_dump"),
+        (("operator", "list", "--data", "nowhere"), "no store in"),
+        (("operator", "key", "--data", "nowhere"), "no keys in"),
         (("serve", "--workers", "2"), "postgresql"),
+        (
+            ("campaign", "create", *ASKED, "--low", "0", "--high", "inf"),
+            "--high must be a finite number, got 'inf'",
+        ),
+        (("campaign", "create", *ASKED, "--low", "nan", "--high", "9"), "--low must be a finite number, got 'nan'"),
+        (("campaign", "create", *ASKED, "--low", "1", "--high", "9", "--log"), "--log goes with --bins"),
+        (("demo", "--epsilon", "nan"), "epsilon must be a finite number above 0"),
         (("campaign", "list"), "PRIVQUANT_TOKEN"),
         (("demo", "--devices", "0"), "devices"),
     ],

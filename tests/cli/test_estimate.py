@@ -109,3 +109,9 @@ def test_version_and_help():
         done = privquant(verb, "--help")
         assert done.returncode == 0, done.stderr
         assert "Usage" in done.stdout
+
+
+def test_help_shows_the_defaults():
+    shown = privquant("estimate", "--help").stdout
+    assert "default: (0.5)" in shown
+    assert "default: (8470)" in privquant("serve", "--help").stdout

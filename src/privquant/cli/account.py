@@ -17,7 +17,8 @@ def register(app: typer.Typer) -> None:
 
 def account(
     epsilon: Annotated[
-        float | None, typer.Option(help="Privacy after shuffling. [default: 1, unless --local-epsilon is given]")
+        float | None,
+        typer.Option(help="Privacy after shuffling.", show_default="1, unless --local-epsilon is given"),
     ] = None,
     delta: Annotated[float, typer.Option(help="Probability with which that may fail.")] = 1e-8,
     batch: Annotated[int, typer.Option(help="Users whose answers are shuffled together.")] = 100_000,

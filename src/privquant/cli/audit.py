@@ -24,7 +24,7 @@ def audit(
     epsilon: Annotated[float, typer.Option(help="The epsilon the randomizer is sold with.")] = 1.0,
     coin: Annotated[
         float | None,
-        typer.Option(help="Make our randomizer with this epsilon instead. [default: the one it is sold with]"),
+        typer.Option(help="Make our randomizer with this epsilon instead.", show_default="the one it is sold with"),
     ] = None,
     tree: Annotated[
         str | None,

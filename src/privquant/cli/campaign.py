@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from privquant.domain import Domain, Grid, Integers, LogGrid
+from privquant.cli._domain import domain_of
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.wire import domain_to_wire, parse_problem
 
@@ -53,11 +53,11 @@ def create(
     question: Annotated[str, typer.Option(help="What is asked, in words people see.")],
     users: Annotated[int, typer.Option(help="How many are to answer.")],
     epsilon: Annotated[float, typer.Option(help="Privacy of each answer; smaller is more private.")] = 1.0,
-    low: Annotated[float | None, typer.Option(help="Lowest value that can occur.")] = None,
-    high: Annotated[float | None, typer.Option(help="Highest value that can occur.")] = None,
+    low: Annotated[str | None, typer.Option(help="Lowest value that can occur.")] = None,
+    high: Annotated[str | None, typer.Option(help="Highest value that can occur.")] = None,
     bins: Annotated[int | None, typer.Option(help="For continuous values: this many bins.")] = None,
     log: Annotated[bool, typer.Option("--log", help="With --bins: bins of equal ratio.")] = False,
-    quantile: Annotated[list[float] | None, typer.Option(help="Repeat for several. [default: 0.5]")] = None,
+    quantile: Annotated[list[float] | None, typer.Option(help="Repeat for several.", show_default="0.5")] = None,
     protocol: Annotated[str, typer.Option(help="A protocol whose state is a table of counts.")] = "isotonic",
     option: Annotated[list[str] | None, typer.Option(help="name=value for the protocol; repeat.")] = None,
     interval: Annotated[float | None, typer.Option(help="Certify an interval at this confidence.")] = None,
@@ -179,20 +179,8 @@ def delete(
     _send(server, "DELETE", f"/v1/campaigns/{identity}")
 
 
-def _domain(low: float | None, high: float | None, bins: int | None, log: bool) -> dict[str, Any]:
-    if low is None or high is None:
-        raise InvalidInput("give --low and --high: bounds are part of the question, never taken from data")
-    domain: Domain
-    if bins is None:
-        if low != int(low) or high != int(high):
-            raise InvalidInput("without --bins, --low and --high are whole numbers")
-        domain = Integers(int(low), int(high))
-    elif log:
-        domain = LogGrid(low, high, bins)
-    else:
-        if not (bins >= 1 and low < high):
-            raise InvalidInput(f"--bins needs low < high and at least 1 bin, got {low}, {high}, {bins}")
-        domain = Grid([low + (high - low) * k / bins for k in range(bins + 1)])
+def _domain(low: str | None, high: str | None, bins: int | None, log: bool) -> dict[str, Any]:
+    domain = domain_of(low, high, bins, log)
     form = domain_to_wire(domain)
     if form["kind"] == "grid":
         form["edges"] = [float(edge) for edge in form["edges"]]
@@ -212,8 +200,14 @@ def _whole(server: str, start: str) -> str:
     """The id that begins with `start`."""
     if len(start) == 64:
         return start
+    if not start:
+        raise InvalidInput("give the campaign's id, or its first digits")
     found = [line["id"] for line in _call(server, "GET", "/v1/campaigns") if line["id"].startswith(start)]
-    if len(found) != 1:
+    if not found:
+        raise InvalidInput(
+            f"no campaign has an id that starts with {start!r}; `privquant campaign list` shows them"
+        )
+    if len(found) > 1:
         raise InvalidInput(f"{len(found)} campaigns have an id that starts with {start!r}; give more of it")
     return str(found[0])
 

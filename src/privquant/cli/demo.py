@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from privquant.errors import InvalidInput, MissingDependency
+from privquant.validation import check_epsilon
 
 if TYPE_CHECKING:
     from privquant.aggregator.demo import Moment, Outcome
@@ -37,6 +38,7 @@ def demo(
         from privquant.aggregator.demo import run
     except ImportError as error:
         raise MissingDependency("the demo", error.name or "fastapi", "service") from error
+    check_epsilon(epsilon)
     if not 1 <= devices <= 1_000_000:
         raise InvalidInput(f"devices must lie in 1 .. 1000000, got {devices}")
     if as_json:

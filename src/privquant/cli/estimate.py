@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from privquant.domain import Domain, Grid, Integers, LogGrid
-from privquant.errors import InvalidInput
+from privquant.cli._domain import domain_of
 
 
 def register(app: typer.Typer) -> None:
@@ -29,9 +27,11 @@ def estimate(
     ] = None,
     log: Annotated[bool, typer.Option("--log", help="With --bins: bins of equal ratio (needs low > 0).")] = False,
     quantile: Annotated[
-        list[float] | None, typer.Option(help="Quantile; repeat for several. [default: 0.5]")
+        list[float] | None, typer.Option(help="Quantile; repeat for several.", show_default="0.5")
     ] = None,
-    protocol: Annotated[str | None, typer.Option(help="Protocol to run. [default: the package's default]")] = None,
+    protocol: Annotated[
+        str | None, typer.Option(help="Protocol to run.", show_default="the package's default")
+    ] = None,
     interval: Annotated[
         float | None,
         typer.Option(help="Also certify an interval at this confidence, e.g. 0.95 (costs accuracy)."),
@@ -55,7 +55,7 @@ def estimate(
     from privquant.lab.sample import Sample
     from privquant.protocols.registry import DEFAULT_PROTOCOL
 
-    domain = _domain(low, high, bins, log)
+    domain = domain_of(low, high, bins, log)
     values = read_column(file, column)
     wanted = sorted(quantile or [0.5])
     options: dict[str, Any] = {} if interval is None else {"interval": interval}
@@ -83,45 +83,6 @@ def estimate(
         print(json.dumps(rows[0] if len(rows) == 1 else rows, indent=2))
         return
     _show(rows, str(found[0].guarantee), file, column)
-
-
-def _domain(low: str | None, high: str | None, bins: int | None, log: bool) -> Domain:
-    if low is None or high is None:
-        raise InvalidInput(
-            "--low and --high are needed: the bounds are part of the question and never inferred from the data, "
-            "because bounds found in the data would reveal data"
-        )
-    if bins is not None:
-        start, end = _number("--low", low), _number("--high", high)
-        if log:
-            return LogGrid(start, end, bins)
-        if bins < 1 or not start < end:
-            raise InvalidInput(
-                f"--bins needs at least 1 bin and low < high, got bins={bins}, low={low}, high={high}"
-            )
-        return Grid([start + (end - start) * k / bins for k in range(bins + 1)])
-    return Integers(_whole("--low", low), _whole("--high", high))
-
-
-def _number(name: str, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise InvalidInput(f"{name} must be a number, got {text!r}") from None
-    if not math.isfinite(value):
-        raise InvalidInput(f"{name} must be a finite number, got {text!r}")
-    return value
-
-
-def _whole(name: str, text: str) -> int:
-    """Exact where the text is a whole number: a float would lose digits beyond 2^53."""
-    try:
-        return int(text.replace("_", ""))
-    except ValueError:
-        value = _number(name, text)
-    if value != int(value):
-        raise InvalidInput(f"{name} must be a whole number, got {text}; add --bins N for continuous values")
-    return int(value)
 
 
 def _show(rows: list[dict[str, object]], guarantee: str, file: Path, column: str) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from privquant.errors import InvalidInput
+
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Data = Annotated[Path | None, typer.Option(help="The server's data folder. [default: privquant-data]")]
+Data = Annotated[Path | None, typer.Option(help="The server's data folder.", show_default="privquant-data")]
 Database = Annotated[str | None, typer.Option(help="postgresql://... if the store is there.", show_default=False)]
 
 
@@ -43,14 +45,17 @@ def add(
     """Make an operator and print the token, which is shown this once and stored as a hash."""
     from privquant.aggregator.operators import add_operator
 
-    typer.echo(_on_store(data, database, lambda engine: add_operator(engine, name, role)))
+    settings = _settings(data, database)
+    if not settings.database and not settings.sqlite_file.exists():
+        typer.echo(f"privquant: there was no store in {settings.data.resolve()}; a new one is made", err=True)
+    typer.echo(_on_store(settings, lambda engine: add_operator(engine, name, role)))
 
 
 def show(data: Data = None, database: Database = None) -> None:
     """List operators."""
     from privquant.aggregator.operators import list_operators
 
-    for line in _on_store(data, database, list_operators):
+    for line in _on_store(_existing(data, database), list_operators):
         typer.echo(f"{line['name']:<30} {line['role']:<8} since {_day(line['created'])}")
 
 
@@ -62,7 +67,7 @@ def remove(
     """Remove an operator."""
     from privquant.aggregator.operators import remove_operator
 
-    _on_store(data, database, lambda engine: remove_operator(engine, name))
+    _on_store(_existing(data, database), lambda engine: remove_operator(engine, name))
 
 
 def audit(
@@ -71,7 +76,7 @@ def audit(
     """Show what operators did, newest first."""
     from privquant.aggregator.operators import read_audit
 
-    for line in _on_store(data, database, lambda engine: read_audit(engine, last)):
+    for line in _on_store(_existing(data, database), lambda engine: read_audit(engine, last)):
         campaign = (line["campaign"] or "")[:12]
         typer.echo(
             f"{_second(line['at'])}  {line['operator']:<16} {line['act']:<16} {campaign:<12}  {line['detail']}"
@@ -83,7 +88,7 @@ def key(data: Data = None) -> None:
     from privquant.aggregator.keys import KeyRing
     from privquant.wire import fingerprint, public_key_of
 
-    ring = KeyRing(_settings(data, None).keys)
+    ring = KeyRing(_with_keys(data).keys)
     current = fingerprint(public_key_of(ring.current))
     for name in ring.fingerprints():
         typer.echo(f"{name}{'  current' if name == current else ''}")
@@ -93,7 +98,7 @@ def rotate_key(data: Data = None) -> None:
     """Sign new campaigns with a new key. Running campaigns keep theirs; a running server takes it up at once."""
     from privquant.aggregator.keys import KeyRing
 
-    typer.echo(KeyRing(_settings(data, None).keys).rotate())
+    typer.echo(KeyRing(_with_keys(data).keys).rotate())
 
 
 def backup(
@@ -124,11 +129,26 @@ def _settings(data: Path | None, database: str | None) -> Settings:
     return settings_from({"data": data, "database": database})
 
 
-def _on_store(data: Path | None, database: str | None, work: Callable[[AsyncEngine], Awaitable[T]]) -> T:
+def _existing(data: Path | None, database: str | None) -> Settings:
+    """Settings of a store that is there: a mistyped folder must not pass for an empty store."""
+    settings = _settings(data, database)
+    if not settings.database and not settings.sqlite_file.exists():
+        raise InvalidInput(f"there is no store in {settings.data.resolve()}; give the server's folder with --data")
+    return settings
+
+
+def _with_keys(data: Path | None) -> Settings:
+    settings = _settings(data, None)
+    if not settings.keys.exists():
+        raise InvalidInput(f"there are no keys in {settings.data.resolve()}; give the server's folder with --data")
+    return settings
+
+
+def _on_store(settings: Settings, work: Callable[[AsyncEngine], Awaitable[T]]) -> T:
     from privquant.aggregator.store.migrate import migrate, open_engine
 
     async def run() -> T:
-        engine = open_engine(_settings(data, database))
+        engine = open_engine(settings)
         try:
             await migrate(engine)
             return await work(engine)

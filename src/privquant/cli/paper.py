@@ -14,7 +14,7 @@ def register(app: typer.Typer) -> None:
 
 def paper(
     figure: Annotated[
-        list[str] | None, typer.Option(help="Figure by name or beginning of a name; repeat. [default: all]")
+        list[str] | None, typer.Option(help="Figure by name or beginning of a name; repeat.", show_default="all")
     ] = None,
     show: Annotated[bool, typer.Option("--list", help="List the figures and stop.")] = False,
     quick: Annotated[

@@ -21,7 +21,7 @@ def published(
     trials: Annotated[int, typer.Option(help="Our trials for each recorded row; 1000 take minutes.")] = 1000,
     mechanism: Annotated[
         list[str] | None,
-        typer.Option(help="DpBayeSS, DpNaiveNBS or Hierarchical; repeat for several. [default: all]"),
+        typer.Option(help="DpBayeSS, DpNaiveNBS or Hierarchical; repeat for several.", show_default="all"),
     ] = None,
     constant: Annotated[
         bool, typer.Option("--constant", help="The search for the constant c instead of the comparison.")

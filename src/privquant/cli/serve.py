@@ -16,23 +16,25 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     data: Annotated[
-        Path | None, typer.Option(help="Folder of the store and the signing keys. [default: privquant-data]")
+        Path | None, typer.Option(help="Folder of the store and the signing keys.", show_default="privquant-data")
     ] = None,
     database: Annotated[
         str | None, typer.Option(help="postgresql://... instead of the embedded SQLite file.", show_default=False)
     ] = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on. [default: 8470]")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default="8470")] = None,
     public_url: Annotated[
         str | None, typer.Option(help="Where devices reach this server, e.g. https://ask.example.org.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="API processes on the port (PostgreSQL). [default: 1]")
+        int | None, typer.Option(help="API processes on the port (PostgreSQL).", show_default="1")
     ] = None,
     lease_minutes: Annotated[
-        int | None, typer.Option(help="How long a device that was asked counts as in flight. [default: 10]")
+        int | None, typer.Option(help="How long a device that was asked counts as in flight.", show_default="10")
     ] = None,
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error. [default: info]")] = None,
+    log_level: Annotated[
+        str | None, typer.Option(help="debug, info, warning or error.", show_default="info")
+    ] = None,
 ) -> None:
     """Start the aggregator: campaigns, and the API devices answer to.
 

@@ -26,12 +26,12 @@ def sweep(
     ],
     protocol: Annotated[
         list[str] | None,
-        typer.Option(help="Protocol, with options as in naive or bayess:final=test; repeat. [default: all]"),
+        typer.Option(help="Protocol, with options as in naive or bayess:final=test; repeat.", show_default="all"),
     ] = None,
     epsilon: Annotated[str, typer.Option(help="Numbers: 0.5,1,2, or 0.1:5:10 for 10 in equal ratios.")] = "1",
     quantile: Annotated[str, typer.Option(help="Numbers strictly between 0 and 1: 0.5,0.9.")] = "0.5",
     rounds: Annotated[
-        str | None, typer.Option(help="Feedback rounds: 16,64. [default: as each protocol suggests]")
+        str | None, typer.Option(help="Feedback rounds: 16,64.", show_default="as each protocol suggests")
     ] = None,
     alpha: Annotated[str, typer.Option(help="Rank errors to count as success.")] = "0.02,0.04,0.05,0.1",
     trials: Annotated[int, typer.Option(help="Independent runs a cell.")] = 200,
