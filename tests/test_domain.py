@@ -92,7 +92,7 @@ def test_edges_that_cannot_be(edges):
         Grid(edges)
 
 
-@pytest.mark.parametrize("args", [(0, 1, 3), (2, 1, 3), (1, 2, 0), (1, math.inf, 3), (1, 2, 1.5)])
+@pytest.mark.parametrize("args", [(0, 1, 3), (2, 1, 3), (1, 2, 0), (1, math.inf, 3), (1, 2, 1.5), (1, 2, 10**9)])
 def test_log_grids_that_cannot_be(args):
     with pytest.raises(InvalidInput, match="LogGrid"):
         LogGrid(*args)

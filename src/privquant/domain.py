@@ -15,11 +15,13 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from privquant.errors import InvalidInput
 
 MAX_SIZE = 2**63
+MAX_BINS = 1_000_000
 
 NO_BOUNDS = (
     "a domain is needed: give its bounds, e.g. domain=Integers(0, 500_000). "
@@ -128,9 +130,13 @@ class Grid(Domain):
         if not found:
             raise InvalidInput("Grid: at least one edge is needed, got none")
         if not all(math.isfinite(e) for e in found):
-            raise InvalidInput("Grid: edges must be finite numbers; the outer bins are unbounded anyway")
-        if any(b <= a for a, b in zip(found, found[1:], strict=False)):
-            raise InvalidInput("Grid: edges must rise strictly")
+            wrong = next(e for e in found if not math.isfinite(e))
+            raise InvalidInput(
+                f"Grid: edges must be finite numbers, got {wrong}; the outer bins are unbounded anyway"
+            )
+        for a, b in pairwise(found):
+            if b <= a:
+                raise InvalidInput(f"Grid: edges must rise strictly, got {b!r} after {a!r}")
         object.__setattr__(self, "edges", found)
 
     @property
@@ -165,6 +171,8 @@ class LogGrid(Grid):
     def __init__(self, low: float, high: float, bins: int) -> None:
         if isinstance(bins, bool) or not isinstance(bins, numbers.Integral) or bins < 1:
             raise InvalidInput(f"LogGrid: bins must be a whole number of at least 1, got {bins!r}")
+        if bins > MAX_BINS:
+            raise InvalidInput(f"LogGrid: at most {MAX_BINS} bins are allowed, got {bins}")
         if not (isinstance(low, numbers.Real) and isinstance(high, numbers.Real) and 0 < low < high < math.inf):
             raise InvalidInput(f"LogGrid: 0 < low < high is needed, got low={low!r}, high={high!r}")
         step = math.log(high / low) / bins

@@ -12,6 +12,7 @@ every protocol and trust model side by side:
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -121,7 +122,7 @@ def plan(
     size = check_domain(domain).size
     q = check_quantile(quantile)
     check_probability(delta, "delta")
-    if not 0 <= liars < 1:
+    if isinstance(liars, bool) or not isinstance(liars, numbers.Real) or not 0 <= liars < 1:
         raise InvalidInput(f"liars must be a fraction in [0, 1), got {liars!r}")
     asked = {"users": users, "alpha": alpha, "epsilon": epsilon, "confidence": confidence}
     missing = [name for name, value in asked.items() if value is None]
@@ -277,8 +278,8 @@ def _warnings(unknown: str, given: dict[str, float], row: PlanRow, q: float) -> 
     if alpha is not None and alpha >= 0.08:
         said.append(
             f"This will not tell much: an error of {100 * alpha:.2g} percentile points turns the median into "
-            f"anything from the {100 * (0.5 - alpha):.0f}th to the {100 * (0.5 + alpha):.0f}th percentile. "
-            "Ask more people or raise epsilon."
+            f"anything from the {100 * max(0.5 - alpha, 0):.0f}th to the {100 * min(0.5 + alpha, 1):.0f}th "
+            "percentile. Ask more people or raise epsilon."
             if q == 0.5
             else f"This will not tell much: the answer's rank may be off by {100 * alpha:.2g} percentile points."
         )

@@ -33,9 +33,9 @@ def smallest_batch(users: int, size: int) -> int:
 def published_local_epsilon(*, epsilon: float, delta: float, users: int, size: int) -> float:
     """The authors' program: ln(eps^2 n / (80 ln B ln(4/delta))), although its batches are n / log2 B.
 
-    It is kept for the paper's figure. Since ln B < log2 B it allows a coin ln(log2 B / ln B) = 0.37 more honest than
-    the lemma does for those batches; exact accounting shows that (epsilon, delta) holds all the same. Where it is
-    not above 0 it says nothing.
+    It is kept for the paper's figure. Since ln B < log2 B it allows a coin ln(log2 B / ln B) = 0.37 more honest
+    than the lemma does for those batches; exact accounting shows that (epsilon, delta) holds all the same. Where
+    it is not above 0 it says nothing.
     """
     e, d = check_epsilon(epsilon), check_probability(delta, "delta")
     found = math.log(e * e * users / (80.0 * math.log(size) * math.log(4.0 / d)))
