@@ -1,7 +1,8 @@
-"""A protocol of your own: keep the contract, pass the suite, and everything else works with it.
+"""A protocol of your own: keep the contract, register it, and everything else works with it.
 
 This one asks everybody at one threshold picked in advance and answers yes or no in the crudest way: the domain's
-low end if more than half said "at most", its high end otherwise.
+low end if more than half said "at most", its high end otherwise. It keeps every rule of the contract, and the
+suite's one check of accuracy finds out how crude it is.
 
     python examples/own_protocol.py
 """
@@ -12,12 +13,13 @@ from typing import Any
 import numpy as np
 
 import privquant as pq
-from privquant.lab.populations import CountUsers
-from privquant.lab.sample import Sample
 from privquant.messages import AnyQuery, Query
 from privquant.protocols.base import ThresholdProtocol
+from privquant.protocols.registry import register
+from privquant.testing import CHECKS, Case
 
 
+@register
 class OneQuestion(ThresholdProtocol):
     name = "one-question"
     title = "one question"
@@ -51,6 +53,12 @@ class OneQuestion(ThresholdProtocol):
 
 
 if __name__ == "__main__":
-    sample = Sample(np.random.default_rng(3).integers(0, 300, 5000), 1000)
-    protocol = OneQuestion(pq.Integers(0, 999), users=sample.n, epsilon=1.0)
-    print(pq.run(protocol, CountUsers(sample, np.random.default_rng(4))))
+    for check in CHECKS:
+        try:
+            check(Case("one-question"))
+            print(f"kept    {check.__name__}")
+        except AssertionError as error:
+            print(f"BROKEN  {check.__name__}: {error}")
+
+    values = np.random.default_rng(3).integers(0, 300, 5000)
+    print(pq.median(values, epsilon=1.0, domain=pq.Integers(0, 999), protocol="one-question", rng=4))

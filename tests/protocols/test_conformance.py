@@ -2,6 +2,8 @@
 
 import pytest
 
+from privquant.errors import InvalidInput
+from privquant.protocols import registry
 from privquant.protocols.base import Protocol
 from privquant.protocols.registry import protocol_class, protocol_names
 from privquant.testing import CHECKS, Case
@@ -25,6 +27,26 @@ def test_every_registered_protocol_is_among_the_cases():
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_conforms(check, case):
     check(case)
+
+
+def test_a_protocol_of_your_own_is_known_by_its_name(monkeypatch):
+    monkeypatch.setattr(registry, "_OWN", {})
+
+    class Mine(protocol_class("naive")):
+        name = "mine"
+
+    assert registry.register(Mine) is Mine is protocol_class("mine")
+    assert protocol_names()[-1] == "mine"
+    for check in CHECKS:
+        check(Case("mine"))
+    assert registry.register(Mine) is Mine  # once more is no harm
+    for wrong, said in (
+        (protocol_class("naive"), "already"),
+        (type("Other", (Mine,), {}), "already"),
+        (5, "got 5"),
+    ):
+        with pytest.raises(InvalidInput, match=said):
+            registry.register(wrong)
 
 
 class Broken:

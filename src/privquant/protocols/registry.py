@@ -1,6 +1,7 @@
 """The protocols there are. A new one is one new file and one line here.
 
 `protocol(name, ...)` builds one; `protocol_class(name)` gives the class; `from_state` reads any state back.
+`register(cls)` makes a protocol of your own known by its name, for the life of the process.
 """
 
 from __future__ import annotations
@@ -25,16 +26,30 @@ _PROTOCOLS = {
 
 DEFAULT_PROTOCOL = "isotonic"
 
+_OWN: dict[str, type[Protocol]] = {}
+
+
+def register(made: type[Protocol]) -> type[Protocol]:
+    """Make a protocol of your own known by its name, also as a decorator; a name stands for one class."""
+    if not (isinstance(made, type) and issubclass(made, Protocol)):
+        raise InvalidInput(f"a protocol is a subclass of privquant.protocols.base.Protocol, got {made!r}")
+    if made.name in _PROTOCOLS or _OWN.get(made.name, made) is not made:
+        raise InvalidInput(f"there is a protocol {made.name!r} already; give yours another name")
+    _OWN[made.name] = made
+    return made
+
 
 def protocol_names() -> tuple[str, ...]:
     """The registered names, in the order the docs present them."""
-    return tuple(_PROTOCOLS)
+    return (*_PROTOCOLS, *_OWN)
 
 
 def protocol_class(name: str) -> type[Protocol]:
     """The class behind a name."""
-    if not isinstance(name, str) or name not in _PROTOCOLS:
-        raise InvalidInput(f"unknown protocol {name!r}; there are {', '.join(_PROTOCOLS)}")
+    if not isinstance(name, str) or name not in protocol_names():
+        raise InvalidInput(f"unknown protocol {name!r}; there are {', '.join(protocol_names())}")
+    if name in _OWN:
+        return _OWN[name]
     module, _, attribute = _PROTOCOLS[name].partition(":")
     found: type[Protocol] = getattr(import_module(module), attribute)
     return found
@@ -61,6 +76,8 @@ def _options(made: type[Protocol]) -> str:
 def from_state(state: Mapping[str, Any]) -> Protocol:
     """The protocol whose `state()` this is."""
     name = state.get("protocol")
-    if name not in _PROTOCOLS:
-        raise ProtocolError(f"not a protocol's state: protocol is {name!r}; there are {', '.join(_PROTOCOLS)}")
+    if name not in protocol_names():
+        raise ProtocolError(
+            f"not a protocol's state: protocol is {name!r}; there are {', '.join(protocol_names())}"
+        )
     return protocol_class(name).from_state(state)
