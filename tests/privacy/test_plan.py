@@ -119,3 +119,35 @@ def test_bounds_grow_as_the_paper_says():
         4 * limits.non_adaptive_lower_bound(**base, size=2**20)
     )
     assert limits.tree_sketch(**base, size=2**40) == pytest.approx(8 * limits.tree_sketch(**base, size=2**20))
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"alpha": 0.02, "epsilon": 1.0, "confidence": 0.95}, "users at least 11,243"),
+        ({"users": 2000, "epsilon": 1.0, "confidence": 0.95}, "alpha at least 4.7 points"),
+        ({"users": 2000, "alpha": 0.03, "epsilon": 1.0}, "confidence at most 78.5%"),
+    ],
+)
+def test_a_plan_that_counts_on_ties_says_so(asked, said):
+    coarse = plan(domain=Integers(0, 255), **asked)
+    assert any("values that repeat" in w and said in w for w in coarse.warnings)
+
+
+def test_a_plan_for_fine_values_does_not():
+    assert not any("repeat" in w for w in solve("users").warnings)
+
+
+def test_the_error_to_expect_is_never_below_the_limit():
+    coarse = plan(domain=Integers(0, 255), users=2000, epsilon=1.0, confidence=0.95)
+    assert "expect an error of 1.6 percentile points" in coarse.verdict
+
+
+def test_no_percentile_is_below_0_or_above_100():
+    wide = plan(domain=Integers(0, 255), users=10, epsilon=1.0, alpha=0.9)
+    assert any("from the 0th to the 100th percentile" in w for w in wide.warnings)
+
+
+def test_liars_are_a_fraction():
+    with pytest.raises(InvalidInput, match="fraction in \\[0, 1\\), got 'x'"):
+        plan(domain=Integers(0, 255), users=10, epsilon=1.0, alpha=0.1, liars="x")

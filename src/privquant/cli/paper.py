@@ -17,9 +17,7 @@ def paper(
         list[str] | None, typer.Option(help="Figure by name or beginning of a name; repeat.", show_default="all")
     ] = None,
     show: Annotated[bool, typer.Option("--list", help="List the figures and stop.")] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer trials and a thinner grid: under a minute.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer trials and a thinner grid: some minutes.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("out/paper"),
     workers: Annotated[int, typer.Option(help="Processes; 0 is all cores. The numbers do not depend on it.")] = 0,
     seed: Annotated[int, typer.Option(help="Root seed of the simulations.")] = 2024,

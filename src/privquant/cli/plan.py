@@ -62,7 +62,9 @@ def plan(
         hardest = show(found.missing, row.hardest) if row.kind == "measured" else ""
         table.add_row(row.name, row.trust, row.kind, value, hardest)
     console.print(table)
-    console.print("limit: no one-bit protocol can do better. order: order of growth only, constant 1.")
+    console.print(
+        "limit: no one-bit protocol can do better on data without ties. order: order of growth only, constant 1."
+    )
     console.print("measured: simulated on five shapes of data pooled, and on the worst of them.")
     console.print(f"[bold]{found.verdict}[/bold]")
     for warning in found.warnings:

@@ -150,7 +150,7 @@ def plan(
         rows=rows,
         verdict=_verdict(unknown, given, solved, size, q),
         poisoning=_poisoning(liars, known_epsilon, q),
-        warnings=tuple(_warnings(unknown, given, solved, q)),
+        warnings=(*_warnings(unknown, given, solved, q), *_ties(unknown, rows[0], solved)),
     )
 
 
@@ -190,6 +190,16 @@ def _rows(unknown: str, given: dict[str, float], size: int, q: float, delta: flo
             shown += f", {method} accounting"
         rows.append(PlanRow(shown, trust, "measured", typical, hardest))
     return rows
+
+
+def _limit(q: float) -> Holds:
+    def holds(full: dict[str, float]) -> bool:
+        needs = limits.information_limit(
+            alpha=full["alpha"], epsilon=full["epsilon"], confidence=full["confidence"], quantile=q
+        )
+        return full["users"] >= needs
+
+    return holds
 
 
 def _naive_sufficient(*, alpha: float, epsilon: float, confidence: float, size: int) -> float:
@@ -246,9 +256,12 @@ def _verdict(unknown: str, given: dict[str, float], row: PlanRow, size: int, q: 
     if value is None:
         return f"This plan cannot work: {goal} is out of reach at any {unknown} up to {_RANGES[unknown][1]:g}."
     if unknown == "alpha":
+        half = {**given, "confidence": 0.5}
         middle = calibration(_DEFAULT).error(
-            users=given["users"], epsilon=given["epsilon"], confidence=0.5, size=size, quantile=q
+            users=half["users"], epsilon=half["epsilon"], confidence=0.5, size=size, quantile=q
         )
+        # Among the shapes pooled are some whose ties forgive every error; nobody should count on those.
+        middle = max(middle, _solve("alpha", half, _limit(q)) or 0.0)
         return (
             f"{given['users']:,.0f} people at epsilon {given['epsilon']:g}: expect an error of "
             f"{100 * middle:.2g} percentile points, and up to {100 * value:.2g} in "
@@ -297,6 +310,20 @@ def _warnings(unknown: str, given: dict[str, float], row: PlanRow, q: float) -> 
             f"an answer is the truth {1 / (1 + math.exp(-epsilon)):.2%} of the time."
         )
     return said
+
+
+def _ties(unknown: str, limit: PlanRow, measured: PlanRow) -> list[str]:
+    """Said where the shapes measured had ties that make the quantile easier than the limit allows without them."""
+    if limit.value is None or measured.value is None:
+        return []
+    if unknown == "confidence":
+        easier = measured.value > limit.value + 0.02
+    else:
+        easier = measured.value < 0.95 * limit.value
+    if not easier:
+        return []
+    bound = f"{unknown} {'at most' if unknown == 'confidence' else 'at least'} {show(unknown, limit.value)}"
+    return [f"This counts on values that repeat, as in the data measured. Without ties: {bound}."]
 
 
 def _poisoning(liars: float, epsilon: float | None, q: float) -> str:
