@@ -20,7 +20,7 @@ def table_of(rate, reports=200, thresholds=41):
 
 
 def crossing(table, quantile=0.5):
-    return int(line_crossing(table, UNIFORM, quantile, *WINDOW))
+    return int(line_crossing(table, UNIFORM, quantile, *WINDOW, 1.0))
 
 
 def least_squares(table, target):

@@ -123,7 +123,7 @@ def answers(table: Table, search: Search, course: Course, out: Ints) -> None:
     """The answers for all quantiles, rising."""
     for j in range(course.quantiles.size):
         q = course.quantiles[j]
-        out[j] = answer(table, search, q, course.bulk > 0 and is_extreme(q))
+        out[j] = answer(table, search, q, course.bulk > 0 and is_extreme(q), 1.0 / course.quantiles.size)
         if j > 0 and out[j] < out[j - 1]:
             out[j] = out[j - 1]
 

@@ -46,10 +46,11 @@ def weigh_for_window(table: Table, search: Search, quantile: float) -> None:
 
 
 @njit(cache=True)
-def line_crossing(table: Table, search: Search, quantile: float, low: int, high: int) -> int:
+def line_crossing(table: Table, search: Search, quantile: float, low: int, high: int, part_of_all: float) -> int:
     """Where the line through the rates at the thresholds in low .. high crosses the target; -1 if it is no line.
 
-    Measured along the prior, which is smooth on both a linear and a logarithmic scale.
+    Measured along the prior, which is smooth on both a linear and a logarithmic scale. part_of_all: the part of all
+    reports that was asked for this quantile.
     """
     target = target_rate(search, quantile)
     variance = target * (1.0 - target)
@@ -68,7 +69,7 @@ def line_crossing(table: Table, search: Search, quantile: float, low: int, high:
         sum_x += n[last] * x
         sum_y += s[last]
         last += 1
-    if last - first < 3 or reports < INSIDE * total:
+    if last - first < 3 or reports < INSIDE * part_of_all * total:
         return -1
     mean_x = sum_x / reports
     mean_y = sum_y / reports

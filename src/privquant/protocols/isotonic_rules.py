@@ -110,7 +110,7 @@ def value_at(table: Table, search: Search, share: float) -> int:
 
 
 @njit(cache=True)
-def answer(table: Table, search: Search, quantile: float, boosted: bool) -> int:
+def answer(table: Table, search: Search, quantile: float, boosted: bool, part_of_all: float = 1.0) -> int:
     """The index of the answer: the posterior's median, or nearby where a straight line through the rates says so.
 
     Extreme quantiles lie where rates bend, so there the median stands.
@@ -124,7 +124,7 @@ def answer(table: Table, search: Search, quantile: float, boosted: bool) -> int:
     weigh_for_window(table, search, quantile)
     low = value_at(table, search, TAIL) - 1
     high = value_at(table, search, 1.0 - TAIL)
-    crossing = line_crossing(table, search, quantile, low, high)
+    crossing = line_crossing(table, search, quantile, low, high, part_of_all)
     if crossing < 0:
         return median
     return min(max(crossing, least), most)
