@@ -10,6 +10,7 @@ Standard library only: this runs on the device.
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -131,6 +132,10 @@ class Guarantee:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
+def _finite(value: int | float | None) -> int | float | None:
+    return None if value in (math.inf, -math.inf) else value
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """Bounds on the quantile: values (None where nothing can be said on that side) at a confidence."""
@@ -140,7 +145,7 @@ class Interval:
     confidence: float
 
     def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {"low": _finite(self.low), "high": _finite(self.high), "confidence": self.confidence}
 
     def __str__(self) -> str:
         low = "no lower bound" if self.low is None else f"{self.low}"
@@ -186,7 +191,9 @@ class Estimate:
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
+        """As JSON, which has no infinity: the value of a grid's last bin is null, beside its bin."""
         form = {name: getattr(self, name) for name in self.__slots__}
+        form["value"] = _finite(self.value)
         form["guarantee"] = self.guarantee.to_dict()
         form["interval"] = None if self.interval is None else self.interval.to_dict()
         form["rank"] = None if self.rank is None else self.rank.to_dict()

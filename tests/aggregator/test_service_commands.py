@@ -95,6 +95,8 @@ def test_a_campaign_from_its_commands_through_backup_and_restore(tmp_path: Path)
         unknown = privquant("campaign", "show", "zz", **here)
         assert (unknown.returncode, "no campaign has an id that starts with 'zz'" in unknown.stderr) == (2, True)
         assert privquant("campaign", "show", "", **here).returncode == 2
+        stranger = privquant("campaign", "list", **(here | {"PRIVQUANT_TOKEN": "pqo_x"}))
+        assert (stranger.returncode, "does not know the token" in stranger.stderr) == (2, True)
         out(privquant("campaign", "invites", campaign[:10], 40, tmp_path / "invites.csv", **here))
         assert (tmp_path / "invites.csv").stat().st_mode & 0o077 == 0
         invites = (tmp_path / "invites.csv").read_text().splitlines()[1:]

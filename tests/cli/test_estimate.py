@@ -115,3 +115,18 @@ def test_help_shows_the_defaults():
     shown = privquant("estimate", "--help").stdout
     assert "default: (0.5)" in shown
     assert "default: (8470)" in privquant("serve", "--help").stdout
+
+
+def test_bins_without_an_end_are_null_in_json_and_shown_in_words(salaries):
+    asked = ["estimate", salaries / "salaries.csv", "--column", "salary", "--low", 0, "--high", 100, "--bins", 4]
+    done = privquant(*asked, "--protocol", "naive", "--seed", 1, "--json")
+    found = json.loads(done.stdout, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert (found["value"], found["truth"]) == (None, None)
+    assert found["bin"] == found["truth_bin"] == "(100, inf)"
+    assert "(100, inf)" in privquant(*asked, "--protocol", "naive", "--seed", 1).stdout
+
+
+def test_every_quantile_has_its_notes(salaries):
+    shown = privquant(*common(salaries), "--quantile", 0.5, "--quantile", 0.9, "--seed", 5).stdout
+    assert "rank within 50 %" in shown
+    assert "rank within 90 %" in shown

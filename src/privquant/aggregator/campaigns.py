@@ -11,7 +11,6 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -321,15 +320,5 @@ def link_matches(secret: str, stored: bytes) -> bool:
 
 
 def plain(estimate: Estimate) -> dict[str, Any]:
-    """An estimate as JSON. An unbounded value (the last bin of a grid) is given as null, beside its bin."""
-    form = estimate.to_dict()
-    form["guarantee"] = str(estimate.guarantee)
-    return {name: _finite(value) for name, value in form.items()}
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and value in (float("inf"), float("-inf")):
-        return None
-    if isinstance(value, Mapping):
-        return {name: _finite(inner) for name, inner in value.items()}
-    return value
+    """An estimate as JSON, with the guarantee in words."""
+    return estimate.to_dict() | {"guarantee": str(estimate.guarantee)}

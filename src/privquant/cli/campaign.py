@@ -231,6 +231,11 @@ def _send(server: str, method: str, path: str, form: Any = None) -> bytes:
             return bytes(answer.read())
     except urllib.error.HTTPError as error:
         problem = parse_problem(error.code, error.read())
+        if error.code == 401:
+            raise Refusal(
+                f"{server} does not know the token in PRIVQUANT_TOKEN; `privquant operator add NAME`, run where "
+                "its data folder is, makes one"
+            ) from error
         raise Refusal(f"{server} says: {problem.detail}") from error
     except (urllib.error.URLError, OSError) as error:
         raise Refusal(f"{server} does not answer: {error}") from error

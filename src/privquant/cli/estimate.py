@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -74,7 +75,12 @@ def estimate(
     rows = []
     for estimate_ in found:
         truth = sample.quantile(estimate_.quantile)
-        row = {**estimate_.to_dict(), "simulated": True, "truth": domain.value(truth)}
+        row = {
+            **estimate_.to_dict(),
+            "simulated": True,
+            "truth": None if math.isinf(domain.value(truth)) else domain.value(truth),
+            "truth_bin": domain.bin(truth),
+        }
         if estimate_.value is not None:
             answer = np.array([domain.index(estimate_.value)])
             row["rank_error"] = float(sample.rank_error(answer, estimate_.quantile)[0])
@@ -94,12 +100,12 @@ def _show(rows: list[dict[str, object]], guarantee: str, file: Path, column: str
     for heading in ("quantile", "estimate", "truth", "rank error", "users"):
         table.add_column(heading, justify="right")
     for row in rows:
-        shown = "no answer" if row["value"] is None else str(row["bin"] or row["value"])
+        shown = str(row["bin"] or row["value"]) if "rank_error" in row else "no answer"
         error = row.get("rank_error")
         table.add_row(
             f"{row['quantile']:g}",
             shown,
-            str(row["truth"]),
+            str(row["truth_bin"] or row["truth"]),
             "-" if error is None else f"{error:.2%}",
             str(row["users"]),
         )
@@ -112,6 +118,6 @@ def _show(rows: list[dict[str, object]], guarantee: str, file: Path, column: str
                 f"{'no bound' if high is None else high} ({row['interval']['confidence']:.0%})"
             )
     console.print(guarantee)
-    notes = rows[0]["notes"]
-    for note in notes if isinstance(notes, list) else []:
+    said = [note for row in rows if isinstance(row["notes"], list) for note in row["notes"]]
+    for note in dict.fromkeys(said):
         console.print(f"Note: {note}.")
