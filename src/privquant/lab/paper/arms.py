@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from privquant.errors import InvalidInput
 from privquant.lab.cells import Cell
 from privquant.lab.data import DataSet
 from privquant.lab.paper.style import Look, look, title
@@ -48,14 +47,6 @@ PAPER = (BAYESS, NAIVE, TREE)
 def every_protocol() -> tuple[Arm, ...]:
     """All registered protocols with their own defaults."""
     return tuple(Arm(title(name), name, look(name, place)) for place, name in enumerate(protocol_names()))
-
-
-def one_arm(protocol: str) -> Arm:
-    """One registered protocol with its own defaults."""
-    for arm in every_protocol():
-        if arm.protocol == protocol:
-            return arm
-    raise InvalidInput(f"unknown protocol {protocol!r}; there are {', '.join(protocol_names())}")
 
 
 def look_of(label: str, arms: Sequence[Arm]) -> Look:

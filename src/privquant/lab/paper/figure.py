@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,7 +77,3 @@ class Lines:
 def note(cell: Cell, name: str) -> Any:
     """A column a figure gave to its cell."""
     return dict(cell.notes)[name]
-
-
-def with_columns(rows: Iterable[Mapping[str, Any]], **more: Any) -> list[dict[str, Any]]:
-    return [{**row, **more} for row in rows]
