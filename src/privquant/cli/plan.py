@@ -65,7 +65,7 @@ def plan(
     console.print(
         "limit: no one-bit protocol can do better on data without ties. order: order of growth only, constant 1."
     )
-    console.print("measured: simulated on five shapes of data pooled, and on the worst of them.")
+    console.print("measured: simulated on five shapes of data: the middle one of them, and the worst.")
     console.print(f"[bold]{found.verdict}[/bold]")
     for warning in found.warnings:
         console.print(f"[bold red]{warning}[/bold red]")

@@ -1,7 +1,7 @@
 """Measure what the planner plans with: rank errors of every protocol on a grid of settings.
 
 The result is `privquant/privacy/calibration.json`; `privquant calibrate` makes it anew. Data are drawn afresh
-for every block of trials from five shapes: "typical" pools them, "hardest" takes the worst of them.
+for every block of trials from five shapes: "typical" is the middle one of the five errors, "hardest" the largest.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def crowd(name: str, users: int, size: int, rng: np.random.Generator) -> Sample:
 def cell(
     row: Row, log2_size: int, quantile: float, epsilon: float, users: int, trials: int, seed: int
 ) -> dict[str, list[float]]:
-    """The error quantiles of one grid point: pooled over the shapes, and on the worst of them."""
+    """The error quantiles of one grid point: on the middle one of the shapes, and on the worst of them."""
     domain = Integers(0, 2**log2_size - 1)
     template = row.make(domain, users, epsilon, quantile)
     assert template is not None
@@ -106,9 +106,10 @@ def cell(
             answers = simulator(template)(template, sample, count, rng, draw="empirical")[:, 0]
             errors.append(sample.rank_error(answers, quantile))
         by_shape.append(np.concatenate(errors))
+    quantiles = [_error_quantiles(errors) for errors in by_shape]
     return {
-        "typical": _error_quantiles(np.concatenate(by_shape)),
-        "hardest": np.max([_error_quantiles(e) for e in by_shape], axis=0).tolist(),
+        "typical": np.median(quantiles, axis=0).tolist(),
+        "hardest": np.max(quantiles, axis=0).tolist(),
     }
 
 

@@ -2,7 +2,7 @@
 
 The table (`calibration.json`, made by `privquant calibrate`) holds, for every protocol and trust model, the rank
 error that a share `confidence` of simulated runs stayed within, on a grid of domain sizes, quantiles, epsilons
-and users: over several shapes of data pooled ("typical") and on the worst of them ("hardest").
+and users: on the middle one of five shapes of data ("typical") and on the worst of them ("hardest").
 
 Between grid points the logarithm of the error is linear in log2 B, logit q, log epsilon, log users and in the
 normal deviate of the confidence. Beyond the largest crowd the error falls as 1/sqrt(users), below the smallest

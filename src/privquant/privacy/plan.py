@@ -260,7 +260,7 @@ def _verdict(unknown: str, given: dict[str, float], row: PlanRow, size: int, q: 
         middle = calibration(_DEFAULT).error(
             users=half["users"], epsilon=half["epsilon"], confidence=0.5, size=size, quantile=q
         )
-        # Among the shapes pooled are some whose ties forgive every error; nobody should count on those.
+        # Among the shapes are some whose ties forgive every error; nobody should count on those.
         middle = max(middle, _solve("alpha", half, _limit(q)) or 0.0)
         return (
             f"{given['users']:,.0f} people at epsilon {given['epsilon']:g}: expect an error of "
