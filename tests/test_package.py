@@ -10,7 +10,7 @@ import sys
 class Block:
     def find_spec(self, name, path=None, target=None):
         if name.split('.')[0] in BLOCKED:
-            raise ImportError('blocked: ' + name)
+            raise ModuleNotFoundError('blocked: ' + name, name=name)
 sys.meta_path.insert(0, Block())
 """
 
@@ -66,6 +66,18 @@ def test_the_command_line_says_what_is_missing():
     assert done.returncode == 2
     assert "pip install 'privquant[cli]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_command_line_runs_without_the_service():
+    service = {"cryptography", "fastapi", "sqlalchemy", "uvicorn"}
+    main = "import sys; sys.argv = ['privquant', *{}]; from privquant.cli import main; main()"
+    shown = run_without(service, main.format(["--help"]))
+    assert (shown.returncode, "campaign" in shown.stdout) == (0, True), shown.stderr
+    for verb in (["operator", "list"], ["campaign", "list"], ["serve"]):
+        done = run_without(service, main.format(verb))
+        assert done.returncode == 2
+        assert "pip install 'privquant[service]'" in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
 
 
 def test_version_and_public_names():

@@ -19,6 +19,11 @@ _ORDER = (
     *("isotonic", "published", "sweep", "paper"),
 )
 
+# What only the extra `service` brings: a verb that finds one of these missing says so in one line.
+_SERVICE = frozenset(
+    ("aiosqlite", "alembic", "asyncpg", "cryptography", "fastapi", "prometheus_client", "sqlalchemy", "uvicorn")
+)
+
 
 def _verbs() -> list[ModuleType]:
     """The modules beside this one that register a verb: all, or the one that is asked for.
@@ -69,6 +74,12 @@ def main() -> None:
         get_command(app)()
     except PrivquantError as error:
         print(f"privquant: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] not in _SERVICE:
+            raise
+        missing = MissingDependency(f"privquant {sys.argv[1]}", error.name.split(".")[0], "service")
+        print(f"privquant: {missing}", file=sys.stderr)
         raise SystemExit(2) from None
     except BrokenPipeError:
         raise SystemExit(1) from None

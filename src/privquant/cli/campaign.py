@@ -14,7 +14,6 @@ import typer
 
 from privquant.cli._domain import domain_of
 from privquant.errors import InvalidInput, PrivquantError
-from privquant.wire import domain_to_wire, parse_problem
 
 _CALL = 100_000  # invites a request
 
@@ -181,6 +180,8 @@ def delete(
 
 def _domain(low: str | None, high: str | None, bins: int | None, log: bool) -> dict[str, Any]:
     domain = domain_of(low, high, bins, log)
+    from privquant.wire import domain_to_wire
+
     form = domain_to_wire(domain)
     if form["kind"] == "grid":
         form["edges"] = [float(edge) for edge in form["edges"]]
@@ -217,6 +218,8 @@ def _call(server: str, method: str, path: str, form: Any = None) -> Any:
 
 
 def _send(server: str, method: str, path: str, form: Any = None) -> bytes:
+    from privquant.wire import parse_problem
+
     token = os.environ.get("PRIVQUANT_TOKEN")
     if not token:
         raise InvalidInput("set PRIVQUANT_TOKEN to an operator's token (privquant operator add NAME)")
