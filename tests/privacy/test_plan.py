@@ -150,6 +150,12 @@ def test_no_percentile_is_below_0_or_above_100():
     assert any("from the 0th to the 100th percentile" in w for w in wide.warnings)
 
 
+def test_a_plan_shows_its_verdict():
+    found = solve("users")
+    assert repr(found) == f"Plan({found.verdict})"
+    assert str(found).startswith(found.verdict)
+
+
 def test_liars_are_a_fraction():
     with pytest.raises(InvalidInput, match="fraction in \\[0, 1\\), got 'x'"):
         plan(domain=Integers(0, 255), users=10, epsilon=1.0, alpha=0.1, liars="x")

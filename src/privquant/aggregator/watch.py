@@ -22,9 +22,14 @@ EXAMPLE = 0.01
 
 
 def poisoning(manifest: Manifest) -> str:
-    """What one liar in a hundred, answering at a time it did not choose, can do to the first quantile."""
-    moved = shift(EXAMPLE, epsilon=real_epsilon(manifest.flip_threshold), quantile=manifest.quantiles[0])
-    return f"With {EXAMPLE:.0%} of liars among the users, {moved}."
+    """What one liar in a hundred, answering at a time it did not choose, can do to each quantile."""
+    epsilon = real_epsilon(manifest.flip_threshold)
+    several = len(manifest.quantiles) > 1
+    said = "; ".join(
+        f"{shift(EXAMPLE, epsilon=epsilon, quantile=q)}{f' at quantile {q:g}' if several else ''}"
+        for q in manifest.quantiles
+    )
+    return f"With {EXAMPLE:.0%} of liars among the users, {said}."
 
 
 def alarms(manifest: Manifest, counts: Sequence[Counts]) -> list[str]:

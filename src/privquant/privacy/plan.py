@@ -59,7 +59,7 @@ class PlanRow:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """The answer: what was given, what was solved for, a row for each way, and the verdict in plain words."""
 
@@ -80,6 +80,9 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         form = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return form | {"rows": [row.to_dict() for row in self.rows], "warnings": list(self.warnings)}
+
+    def __repr__(self) -> str:
+        return f"Plan({self.verdict})"
 
     def __str__(self) -> str:
         lines = [self.verdict, *self.warnings, self.poisoning, ""]
