@@ -149,3 +149,12 @@ def test_own_values_are_known_by_their_digest() -> None:
     assert first.key == from_values(np.array([-5, 0, 5]), domain).key
     assert first.key != from_values([-5, 0, 4], domain).key
     assert first.key != from_values([-4, 1, 6], Integers(-4, 6)).key
+
+
+@pytest.mark.parametrize("recipe", [pareto, uniform_interval])
+@pytest.mark.parametrize(
+    ("n", "size", "says"), [("a", 10, "n must be a whole"), (10, 0, "size must be at least 1")]
+)
+def test_a_recipe_refuses_what_cannot_be(recipe, n, size, says) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        recipe(n, size)

@@ -28,6 +28,7 @@ UNIFORM = "uniform-interval:n=1000:B=1000"
 
 def small(**changes: object) -> Sweep:
     settings: dict[str, object] = {
+        "data": [PARETO, UNIFORM],
         "protocols": ["naive", ("naive", {"behaviour": "published"})],
         "epsilons": [0.5, 2.0],
         "quantiles": [0.5, 0.8],
@@ -35,7 +36,7 @@ def small(**changes: object) -> Sweep:
         "seed": 7,
         "workers": 1,
     }
-    return sweep([PARETO, UNIFORM], **{**settings, **changes})  # type: ignore[arg-type]
+    return sweep(**{**settings, **changes})  # type: ignore[arg-type]
 
 
 def test_the_same_numbers_for_any_number_of_workers() -> None:
@@ -270,6 +271,7 @@ def test_a_journal_of_another_sweep_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
+        ({"data": [5]}, "data are DataSets or lines of text, got 5"),
         ({"protocols": []}, "protocols is empty"),
         ({"protocols": ["navie"]}, "unknown protocol 'navie'"),
         ({"protocols": [("naive", {"colour": 1})]}, "no option 'colour'"),

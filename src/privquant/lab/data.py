@@ -40,6 +40,7 @@ def pareto(n: int, size: int, *, seed: int = PAPER_SEED) -> Values:
 
     The authors' files are n = 2500, 5000, 7500, 10^7 with B = 4^8, 4^9 and seed 42.
     """
+    n, size = check_count(n, "n"), check_count(size, "size", 1)
     drawn = np.random.RandomState(seed).pareto(1.5, n) * 2000
     # Clipped before the cast, unlike the recipe, so that a far tail in a huge domain cannot overflow; below
     # 2^53 (all of the paper) the order makes no difference.
@@ -51,6 +52,7 @@ def uniform_interval(n: int, size: int, *, seed: int = PAPER_SEED) -> Values:
     """The paper's uniform data: n draws from left .. right, left in the lower half of the domain and right
     in the upper half. The authors' files are n = 2500 with B = 100, 10^3 .. 10^6 and seed 42.
     """
+    n, size = check_count(n, "n"), check_count(size, "size", 1)
     if size < 2:
         return np.zeros(n, np.int64)
     legacy = np.random.RandomState(seed)

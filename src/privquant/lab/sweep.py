@@ -91,6 +91,11 @@ def sweep(
     workers:   processes; 0 means all cores.
     """
     sets = [parse(d) if isinstance(d, str) else d for d in _several(data, "data")]
+    for d in sets:
+        if not isinstance(d, DataSet):
+            raise InvalidInput(
+                f"data are DataSets or lines of text, got {d!r:.60}; see privquant.lab.data.from_values"
+            )
     named = [(p, {}) if isinstance(p, str) else (p[0], dict(p[1])) for p in _several(protocols, "protocols")]
     cells = [
         Cell.of(d, name, e, quantile=q, rounds=r, options=options, draw=draw, trials=trials)
