@@ -1,7 +1,6 @@
 """Isotonic search as a protocol: its state is a table of counts, and everything follows from the table."""
 
 import json
-import re
 
 import numpy as np
 import pytest
@@ -217,13 +216,14 @@ def test_an_interval_over_bins_shows_edges():
 
 def test_an_estimate_says_how_far_off_runs_like_it_are():
     protocol = isotonic(users=2500, epsilon=1.0)
-    assert protocol.estimate().notes == ()
+    assert protocol.estimate().rank is None
     found = run(protocol, population(2500))
-    said = re.fullmatch(r"rank within 50 % \+- ([\d.]+) % with 95 % confidence, as measured .*", found.notes[0])
     # the limit at this coin is 4.2 points; the worst anybody could be off is 50
-    assert 3.5 < float(said.group(1)) < 15
-    few = isotonic(users=50)
-    assert run(few, population(50)).notes == ()
+    assert 0.035 < found.rank.within < 0.15
+    assert str(found.rank).startswith("rank within 50 % +- ")
+    shared = isotonic(users=2500, epsilon=1.0, quantile=[0.25, 0.5, 0.75])
+    run(shared, population(2500))
+    assert shared.estimates()[1].rank.within > found.rank.within
 
 
 # -- shuffle rounds --------------------------------------------------------------------------------------------

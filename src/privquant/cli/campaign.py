@@ -14,6 +14,7 @@ import typer
 
 from privquant.cli._domain import domain_of
 from privquant.errors import InvalidInput, PrivquantError
+from privquant.messages import Rank
 
 _CALL = 100_000  # invites a request
 
@@ -105,6 +106,8 @@ def show(
         shown = "no answer yet" if estimate["value"] is None and not estimate["bin"] else estimate["value"]
         where = f" in {estimate['bin']}" if estimate["bin"] else ""
         typer.echo(f"quantile {estimate['quantile']:g}: {shown}{where}")
+        if estimate["rank"] is not None:
+            typer.echo(f"  {Rank(**estimate['rank'])}")
         for note in estimate["notes"]:
             typer.echo(f"  {note}")
     typer.echo(found["privacy"])

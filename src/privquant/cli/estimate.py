@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from privquant.cli._domain import domain_of
+from privquant.messages import Rank
 
 
 def register(app: typer.Typer) -> None:
@@ -117,6 +118,8 @@ def _show(rows: list[dict[str, object]], guarantee: str, file: Path, column: str
                 f"quantile {row['quantile']:g}: certified between {'no bound' if low is None else low} and "
                 f"{'no bound' if high is None else high} ({row['interval']['confidence']:.0%})"
             )
+        if isinstance(row["rank"], dict):
+            console.print(f"quantile {row['quantile']:g}: {Rank(**row['rank'])}")
     console.print(guarantee)
     said = [note for row in rows if isinstance(row["notes"], list) for note in row["notes"]]
     for note in dict.fromkeys(said):

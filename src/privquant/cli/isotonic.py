@@ -33,7 +33,7 @@ def isotonic(
 ) -> None:
     """Measure isotonic search against DpBayeSS, naive search and the limit, and print the tables.
 
-    Exit code 1 if a cell misses what is asked of it.
+    Exit code 1 if a cell misses its goal.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn

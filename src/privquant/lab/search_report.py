@@ -1,4 +1,4 @@
-"""The tables of `search_table` as Markdown, each with what is asked of it, and the figure of the schedules."""
+"""The tables of `search_table` as Markdown, each with the goal it is held to, and the figure of the schedules."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _ratio(other: float, ours: float) -> str:
 
 
 def _mark(good: bool) -> str:
-    return "met" if good else "MISSED"
+    return "met" if good else "missed"
 
 
 def search(results: Results) -> tuple[str, bool]:
@@ -71,7 +71,7 @@ def search(results: Results) -> tuple[str, bool]:
                 "-" if least is None else f"{least} {_mark(good)}",
             ]
         )
-    head = ("data", "q", "epsilon", "naive", "DpBayeSS", "isotonic", "limit", "asked")
+    head = ("data", "q", "epsilon", "naive", "DpBayeSS", "isotonic", "limit", "goal")
     return "Success within 0.04 of the quantile's rank, n = 2500\n\n" + _table(head, rows), met
 
 
@@ -86,7 +86,7 @@ def users(results: Results) -> tuple[str, bool]:
     rows = [[name, f"{n:.0f}"] for name, n in needed.items()]
     text = "Users for 90 % success, pareto 4^9, epsilon 0.879\n\n" + _table(("protocol", "users", "success"), rates)
     text += "\n" + _table(("protocol", "users for 90 %"), rows)
-    return text + f"\nDpBayeSS needs {ratio:.2f} times as many (asked: 2.8, {_mark(ratio >= 2.8)})\n", ratio >= 2.8
+    return text + f"\nDpBayeSS needs {ratio:.2f} times as many (goal: 2.8, {_mark(ratio >= 2.8)})\n", ratio >= 2.8
 
 
 def shuffle(results: Results) -> tuple[str, bool]:
@@ -101,7 +101,7 @@ def shuffle(results: Results) -> tuple[str, bool]:
         rows.append(
             [name, *(f"{e:.2e}" for e in (lemma, exact, ours)), _ratio(exact, ours), _ratio(lemma, ours), asked]
         )
-    head = ("data", "naive, lemma", "naive, exact", "isotonic", "exact : ours", "lemma : ours", "asked")
+    head = ("data", "naive, lemma", "naive, exact", "isotonic", "exact : ours", "lemma : ours", "goal")
     return "Mean rank error, shuffled, n = 10^5, epsilon 1, delta 1e-8, 4^9 values\n\n" + _table(head, rows), met
 
 
@@ -116,7 +116,7 @@ def rounds(results: Results) -> tuple[str, bool]:
     good = other >= one - 0.03
     text = "Success against rounds and users in flight, n = 2500\n\n" + _table(head, rows)
     return (
-        text + f"\n32 rounds with spread: {one - other:.3f} below sequential (asked: 0.03, {_mark(good)})\n",
+        text + f"\n32 rounds with spread: {one - other:.3f} below sequential (goal: 0.03, {_mark(good)})\n",
         good,
     )
 
@@ -159,7 +159,7 @@ def coverage(results: Results) -> tuple[str, bool]:
                 ]
             )
     parts = ("coverage", "width", "no bound", "error", "control")
-    head = ("data", "n", *(f"{part} {e}" for part in parts for e in COVERAGE_EPSILONS), "asked")
+    head = ("data", "n", *(f"{part} {e}" for part in parts for e in COVERAGE_EPSILONS), "goal")
     text = "Certified 95 % intervals; widths and errors in units of sd / (kappa sqrt n) of rank\n\n"
     return text + _table(head, rows) + f"\nThe negative control fails: {'yes' if fails else 'NO'}\n", met and fails
 
@@ -174,7 +174,7 @@ def speed(results: Results) -> tuple[str, bool]:
         met = met and good
         asked = f"{SLOWEST[users] * 1e3:.0f} ms {_mark(good)}" if users in SLOWEST else "-"
         rows.append([f"{users:,}", f"{found.by_count * 1e3:.1f}", slow, asked])
-    head = ("users", "by count, ms", "one by one, s", "asked")
+    head = ("users", "by count, ms", "one by one, s", "goal")
     return "Processor time of a trial after start-up, pareto 4^9, epsilon 0.879\n\n" + _table(head, rows), met
 
 

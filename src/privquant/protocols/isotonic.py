@@ -33,7 +33,6 @@ from privquant.protocols.base import ThresholdProtocol
 from privquant.protocols.isotonic_course import BULK, SEARCH, Course
 from privquant.protocols.isotonic_fit import Search, Table, add_counts, grown, new_table
 from privquant.protocols.isotonic_interval import QUOTA, START, walk_bound
-from privquant.protocols.rank_statement import rank_statement
 from privquant.validation import check_count, check_probability
 
 Key = tuple[int, int, int, int]
@@ -250,8 +249,7 @@ class Isotonic(ThresholdProtocol):
     def _estimate(self, quantile: float) -> Estimate:
         found = super()._estimate(quantile)
         if self.interval is None:
-            said = self._rank_statement(quantile) if found.value is not None else None
-            return found if said is None else dataclasses.replace(found, notes=(*found.notes, said))
+            return found
         bounds = self._certified(self.quantiles.index(quantile))
         return dataclasses.replace(found, interval=bounds, notes=(*found.notes, _sentence(bounds, quantile)))
 
@@ -260,17 +258,6 @@ class Isotonic(ThresholdProtocol):
         # two sides take their quotas out of it.
         own = users / len(self.quantiles) * (1.0 if self.interval is None else 1.0 - 2.0 * QUOTA)
         return super()._rank(quantile, max(1, int(own)))
-
-    def _rank_statement(self, quantile: float) -> str | None:
-        """Said of runs that give all their users to the search; several quantiles share them."""
-        return rank_statement(
-            self.name,
-            trust=self.guarantee.trust,
-            users=self.heard // len(self.quantiles),
-            epsilon=self.guarantee.epsilon,
-            size=self.domain.size,
-            quantile=quantile,
-        )
 
     def _certified(self, which: int) -> Interval:
         assert self.interval is not None
