@@ -3,7 +3,7 @@
 Of users, alpha (rank error), epsilon and confidence give all but one; `plan` solves for the missing one, for
 every protocol and trust model side by side:
 
-    limit      what no one-bit protocol can beat
+    limit      everybody asked at the true quantile of the population they were drawn from
     order      a bound of the paper whose constant is open: order of growth only, constant 1
     sufficient a bound of the paper with its constants: this many users are enough
     measured   what our protocols needed in simulation (`privquant.privacy.calibration`)
