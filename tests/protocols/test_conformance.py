@@ -3,8 +3,8 @@
 import pytest
 
 from privquant.errors import InvalidInput
-from privquant.protocols import registry
 from privquant.lab.populations import OutOfUsers
+from privquant.protocols import registry
 from privquant.protocols.base import Protocol
 from privquant.protocols.registry import protocol_class, protocol_names
 from privquant.testing import CHECKS, Case

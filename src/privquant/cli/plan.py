@@ -63,7 +63,8 @@ def plan(
         table.add_row(row.name, row.trust, row.kind, value, hardest)
     console.print(table)
     console.print(
-        "limit: everyone asked at the true quantile of the population they were drawn from. order: order of growth only, constant 1."
+        "limit: everyone asked at the true quantile of the population they were drawn from. "
+        "order: order of growth only, constant 1."
     )
     console.print("measured: simulated on five shapes of data: the middle one of them, and the worst.")
     console.print(f"[bold]{found.verdict}[/bold]")

@@ -19,8 +19,8 @@ def kappa_of(epsilon: float) -> float:
 def information_limit(*, alpha: float, epsilon: float, confidence: float, quantile: float = 0.5) -> float:
     """Users needed if everybody could be asked at the true quantile of the population they were drawn from.
 
-    The rank error is then normal with variance p*(1-p*)/(kappa^2 n), p* = 1/2 + kappa (q - 1/2). The quantile of the
-    very users asked is easier: nobody is sampled, and at the median 1 - kappa^2 of these users would do.
+    The rank error is then normal with variance p*(1-p*)/(kappa^2 n), p* = 1/2 + kappa (q - 1/2). The quantile of
+    the very users asked is easier: nobody is sampled, and at the median 1 - kappa^2 of these users would do.
     """
     kappa = kappa_of(epsilon)
     rate = 0.5 + kappa * (quantile - 0.5)
