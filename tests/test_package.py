@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 import privquant
 
 BLOCKER = """
@@ -61,11 +63,25 @@ def test_the_blocker_blocks():
     assert run_without({"numpy"}, "import numpy").returncode != 0
 
 
-def test_the_command_line_says_what_is_missing():
-    done = run_without({"typer"}, "from privquant.cli import main; main()")
+AS_MODULE = "import runpy, sys; sys.argv = ['privquant', *{}]; runpy.run_module('privquant', run_name='__main__')"
+
+
+@pytest.mark.parametrize("start", ["from privquant.cli import main; main()", AS_MODULE.format([])])
+def test_the_command_line_says_what_is_missing(start):
+    done = run_without({"typer"}, start)
     assert done.returncode == 2
     assert "pip install 'privquant[cli]'" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_the_package_runs_as_a_module():
+    def shown(module: str) -> list[str]:
+        command = [sys.executable, "-m", module, "--help"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+        return [word for word in done.stdout.split() if word != module]
+
+    assert "estimate" in shown("privquant")
+    assert shown("privquant") == shown("privquant.cli")
 
 
 def test_the_command_line_runs_without_the_service():

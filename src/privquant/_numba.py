@@ -31,3 +31,19 @@ else:
                 return function
 
             return leave
+
+    else:
+        from numba.core import event
+
+        from privquant._compiling import compiling
+
+        class _Listener(event.Listener):
+            """Hears of every function that was not found in numba's cache."""
+
+            def on_start(self, _event: Any) -> None:
+                compiling()
+
+            def on_end(self, _event: Any) -> None:
+                pass
+
+        event.register("numba:compile", _Listener())

@@ -19,6 +19,7 @@ from typing import IO
 
 import uvicorn
 
+from privquant._compiling import announce
 from privquant.aggregator import logs
 from privquant.aggregator.settings import Settings, settings_from
 from privquant.errors import InvalidInput
@@ -44,6 +45,7 @@ def _serve(settings: Settings, listening: int | None = None) -> int:
     from privquant.aggregator.service import Service
 
     logs.configure(settings.log_level)
+    announce(logs.say)
     # The thread that commits waits for the interpreter's lock twice a group, by default up to 5 ms each time.
     sys.setswitchinterval(0.0005)
     service = Service(settings)

@@ -11,6 +11,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 
 from privquant import __version__
+from privquant._compiling import announce
 from privquant.errors import MissingDependency, PrivquantError
 
 # How `--help` orders the verbs; a verb module not named here comes last.
@@ -35,6 +36,12 @@ def _verbs() -> list[ModuleType]:
     names.sort(key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
     modules = [import_module(f"{__name__}.{name}") for name in names]
     return [module for module in modules if hasattr(module, "register")]
+
+
+def _say_aside(line: str) -> None:
+    """On standard error, whose progress bar makes room for it; standard output is for results."""
+    room = "\r\x1b[K" if sys.stderr.isatty() else ""
+    print(f"{room}privquant: {line}", file=sys.stderr, flush=True)
 
 
 def main() -> None:
@@ -68,6 +75,7 @@ def main() -> None:
     ) -> None:
         pass
 
+    announce(_say_aside)
     for verb in _verbs():
         verb.register(app)
     try:
