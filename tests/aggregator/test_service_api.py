@@ -256,14 +256,32 @@ def test_pause_resume_close_export_verify_delete(scene: Scene) -> None:
         ({"protocol": "nonsense"}, "unknown protocol"),
         ({"options": {"nonsense": 1}}, "no option"),
         ({"epsilon": -1.0}, "epsilon"),
-        ({"epsilon": 1e-300}, "greater than or equal"),
+        ({"epsilon": 1e-300}, "epsilon must be at least 1e-09, got 1e-300"),
+        ({"waves": {"count": 3}}, "waves.seconds is needed: 3 waves 0 seconds apart all open at once"),
+        ({"waves": {"seconds": 60}}, "waves.count is needed"),
         ({"quantiles": [0.5, 0.2]}, "rising order"),
         ({"quantiles": [1.5]}, "strictly between"),
         ({"domain": {"kind": "integers", "low": "5", "high": "4"}}, "high"),
         ({"domain": {"kind": "grid", "edges": [2.0, 1.0]}}, "rise"),
-        ({"planned_users": 0}, "planned_users"),
-        ({"measurement": "Has Space"}, "measurement"),
-        ({"surprise": 1}, "surprise"),
+        ({"planned_users": 0}, "planned_users must be at least 1, got 0"),
+        ({"planned_users": "5"}, "planned_users must be a whole number, got '5'"),
+        ({"planned_users": 2.5}, "planned_users must be a whole number, got 2.5"),
+        ({"planned_users": None}, "planned_users must be a whole number, got null"),
+        ({"planned_users": {"a": 1}}, "planned_users must be a whole number, got an object"),
+        ({"measurement": "Has Space"}, "measurement must be a name of 1 to 100 of a-z 0-9 . _ -"),
+        ({"measurement": "X" * 300}, "got 'XXXXX"),
+        ({"question": ""}, "question must have at least 1 characters, got ''"),
+        ({"quantiles": []}, "quantiles must have at least 1 entries, got a list of 0"),
+        ({"quantiles": [0.1, "x"]}, "quantiles[1] must be a number, got 'x'"),
+        ({"domain": {"kind": "integers", "low": 0, "high": "9"}}, "domain.low must be a text, got 0"),
+        ({"domain": {"kind": "integers", "low": "a", "high": "9"}}, "domain.low must be a whole number as a text"),
+        ({"domain": {"kind": "integers", "low": "0"}}, "domain.high is needed"),
+        ({"domain": {"kind": "reals"}}, "domain has 'kind', which must be 'integers', 'grid'"),
+        ({"domain": {}}, "domain needs 'kind'"),
+        ({"interval": True}, "interval must be a number, got true"),
+        ({"options": {"spread": [1]}}, "options.spread must be a text, a whole number, true, false or null"),
+        ({"waves": {"count": 0, "seconds": -1}}, "at least 1, got 0; waves.seconds must be at least 0, got -1"),
+        ({"surprise": 1}, "surprise is not a field of this request"),
     ],
 )
 def test_a_campaign_that_cannot_run_is_refused_with_the_reason(
@@ -273,6 +291,54 @@ def test_a_campaign_that_cannot_run_is_refused_with_the_reason(
     answer = send(scene, "POST", "/v1/campaigns", body, scene.token)
     assert code(answer) == "invalid"
     assert reason in answer[1]["detail"]
+
+
+def test_a_report_sent_to_the_wrong_address_is_not_repeated(scene: Scene, campaign: str) -> None:
+    """Nothing of what a device might send comes back in a refusal, whatever address it went to."""
+    token = wire.new_token()
+    for body in (
+        wire.WireReport(token, "A" * 40, 1).to_bytes(),
+        json.dumps([token]).encode(),
+        json.dumps(token).encode(),
+        token.encode(),
+    ):
+        for path in ("/v1/campaigns", f"/v1/campaigns/{campaign}/invites", f"/v1/campaigns/{campaign}/link"):
+            answer = send(scene, "POST", path, body, scene.token)
+            assert code(answer) in ("invalid", "malformed")
+            assert token not in json.dumps(answer[1])
+            assert "bit" not in answer[1]["detail"] or "bit is not a field of this request" in answer[1]["detail"]
+    for form in (
+        {"token": token, "ticket": "A", "bit": "4711"},
+        {"token": token, "ticket": "A", "bit": 4711.0},
+        {"token": token, "ticket": "4711!", "bit": 1},
+        {"token": "4711", "ticket": "A", "bit": 1},
+        {"token_hash": token},
+        {"link": token, "token_hash": "4711"},
+    ):
+        for route in ("reports", "query", "claims"):
+            said = device(scene, campaign, route, form)
+            assert code(said) == "malformed"
+            assert token not in said[1]["detail"]
+            assert "4711" not in said[1]["detail"]
+    wrong = send(scene, "GET", f"/v1/campaigns/{token}", token=scene.token)
+    assert wrong[1]["detail"] == "id must be a campaign's whole id, 64 lower-case hex digits"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        ("/v1/audit?last=0", None, "last must be at least 1, got '0'"),
+        ("/v1/audit?last=many", None, "last must be a whole number, got 'many'"),
+        ("/v1/campaigns", b"{", "the body is not JSON, from character 1 on"),
+        ("/v1/campaigns", b"[1]", "the body must be a JSON object"),
+        ("/v1/campaigns", b"", "the body is needed"),
+        ("/v1/campaigns", b"{}", "measurement is needed; question is needed; domain is needed; and 2 more"),
+    ],
+)
+def test_mistakes_are_told_in_plain_words(scene: Scene, path: str, body: bytes | None, said: str) -> None:
+    answer = send(scene, "GET" if body is None else "POST", path, body, scene.token)
+    assert code(answer) in ("invalid", "malformed")
+    assert answer[1]["detail"] == said
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,14 @@ def test_a_campaign_from_its_commands_through_backup_and_restore(tmp_path: Path)
         ),
         (("campaign", "create", *ASKED, "--low", "nan", "--high", "9"), "--low must be a finite number, got 'nan'"),
         (("campaign", "create", *ASKED, "--low", "1", "--high", "9", "--log"), "--log goes with --bins"),
+        (
+            ("campaign", "create", *ASKED, "--low", "1", "--high", "9", "--waves", "24"),
+            "--waves 24 needs --wave-seconds",
+        ),
+        (
+            ("campaign", "create", *ASKED, "--low", "1", "--high", "9", "--wave-seconds", "60"),
+            "--wave-seconds 60 goes with --waves",
+        ),
         (("demo", "--epsilon", "nan"), "epsilon must be a finite number above 0"),
         (("campaign", "list"), "PRIVQUANT_TOKEN"),
         (("demo", "--devices", "0"), "devices"),

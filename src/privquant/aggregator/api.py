@@ -23,6 +23,7 @@ from privquant.aggregator import metrics
 from privquant.aggregator.campaigns import WrongState
 from privquant.aggregator.devices import Answer, Refused, problem
 from privquant.aggregator.forms import (
+    CAMPAIGN_ID,
     AuditLine,
     CampaignForm,
     CampaignLine,
@@ -36,6 +37,7 @@ from privquant.aggregator.forms import (
     StateForm,
     Verified,
 )
+from privquant.aggregator.mistakes import in_words
 from privquant.aggregator.openapi import DEVICE_ROUTES, document_problems
 from privquant.aggregator.operators import Operator, read_audit, who_is
 from privquant.aggregator.service import Service
@@ -44,7 +46,7 @@ from privquant.aggregator.store.cold import UnknownCampaign
 from privquant.errors import PrivquantError
 from privquant.wire import fingerprint, public_key_of
 
-CampaignId = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="SHA-256 of the manifest, hex")]
+CampaignId = Annotated[str, Path(pattern=CAMPAIGN_ID, description="SHA-256 of the manifest, hex")]
 _bearer = HTTPBearer(auto_error=False, description="An operator's token")
 
 
@@ -133,10 +135,8 @@ def _answer_to(error: Exception) -> Answer:
     if isinstance(error, Refused):
         return problem(error.code, error.detail, error.retry_after)
     if isinstance(error, RequestValidationError):
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"][1:])
-        broken = first["type"] == "json_invalid"
-        return problem("malformed" if broken else "invalid", f"{where}: {first['msg']}"[:500])
+        broken = error.errors()[0]["type"] == "json_invalid"
+        return problem("malformed" if broken else "invalid", in_words(error.errors())[:500])
     if isinstance(error, HTTPException):
         code = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "malformed")
         return problem(code)

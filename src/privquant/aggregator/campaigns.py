@@ -93,6 +93,7 @@ class Campaigns:
         """Publish a campaign; its id. The manifest is signed with the current key."""
         key = self.keys.current
         epsilon = check_epsilon(draft.epsilon)
+        _check_waves(draft.waves)
         opens = int(time.time()) if draft.opens is None else draft.opens
         manifest = Manifest(
             measurement=draft.measurement,
@@ -309,6 +310,13 @@ class Campaigns:
                 raise WrongState(f"a campaign that is {state} cannot {act}")
             await note(db, by, act, identity)
         return number
+
+
+def _check_waves(waves: Waves) -> None:
+    if waves.count > 1 and waves.seconds == 0:
+        raise InvalidInput(f"waves.seconds is needed: {waves.count} waves 0 seconds apart all open at once")
+    if waves.count == 1 and waves.seconds > 0:
+        raise InvalidInput(f"waves.count is needed: 1 wave leaves nothing to open {waves.seconds} seconds later")
 
 
 def hash_link(secret: str) -> bytes:

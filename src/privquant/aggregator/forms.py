@@ -12,6 +12,15 @@ from privquant.errors import InvalidInput
 from privquant.wire import MAX_EDGES, Waves, whole_from_wire
 
 WHOLE = r"^(0|-?[1-9][0-9]{0,19})$"
+MEASUREMENT = r"^[a-z0-9][a-z0-9._-]{0,99}$"
+CAMPAIGN_ID = "^[0-9a-f]{64}$"
+
+IN_WORDS = {
+    WHOLE: 'must be a whole number as a text, such as "600"',
+    MEASUREMENT: "must be a name of 1 to 100 of a-z 0-9 . _ -, starting with a letter or digit",
+    CAMPAIGN_ID: "must be a campaign's whole id, 64 lower-case hex digits",
+}
+"""What the patterns mean, for who got one wrong."""
 
 
 class _Form(BaseModel):
@@ -40,7 +49,7 @@ _MAX = 2**53 - 1
 class CampaignForm(_Form):
     """A new campaign. Whole numbers of a domain are decimal strings, as in the manifest."""
 
-    measurement: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$")]
+    measurement: Annotated[str, Field(pattern=MEASUREMENT)]
     question: Annotated[str, Field(min_length=1, max_length=500)]
     domain: Annotated[IntegersForm | GridForm, Field(discriminator="kind")]
     epsilon: Annotated[float, Field(ge=1e-9, le=50)]

@@ -61,12 +61,16 @@ def create(
     protocol: Annotated[str, typer.Option(help="A protocol whose state is a table of counts.")] = "isotonic",
     option: Annotated[list[str] | None, typer.Option(help="name=value for the protocol; repeat.")] = None,
     interval: Annotated[float | None, typer.Option(help="Certify an interval at this confidence.")] = None,
-    waves: Annotated[int, typer.Option(help="Admit tokens in this many waves.")] = 1,
-    wave_seconds: Annotated[int, typer.Option(help="Seconds between two waves.")] = 0,
+    waves: Annotated[int, typer.Option(help="Admit tokens in this many waves; needs --wave-seconds.")] = 1,
+    wave_seconds: Annotated[int, typer.Option(help="With --waves: seconds between two of them.")] = 0,
     days: Annotated[float, typer.Option(help="Deadline, from now.")] = 30.0,
     server: Server = HERE,
 ) -> None:
     """Publish a campaign and print its id. It can never be changed afterwards."""
+    if waves > 1 and wave_seconds < 1:
+        raise InvalidInput(f"--waves {waves} needs --wave-seconds: say how many seconds lie between two waves")
+    if waves == 1 and wave_seconds != 0:
+        raise InvalidInput(f"--wave-seconds {wave_seconds} goes with --waves: say how many waves there are")
     form: dict[str, Any] = {
         "measurement": measurement,
         "question": question,

@@ -96,7 +96,7 @@ class WireReport:
     def from_dict(cls, form: Any) -> WireReport:
         exact_fields(form, ("token", "ticket", "bit"), "report")
         if type(form["bit"]) is not int or form["bit"] not in (0, 1):
-            raise WireError(f"a report's bit is 0 or 1, got {form['bit']!r:.40}")
+            raise WireError(f"a report's bit is the number 0 or 1; a {type(form['bit']).__name__} was given")
         return cls(check_token(form["token"]), check_ticket(form["ticket"]), form["bit"])
 
     @classmethod

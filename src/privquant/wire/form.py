@@ -80,13 +80,13 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return form
 
 
-def _no_fraction(text: str) -> Any:
-    raise WireError(f"a number with a fraction travels as a decimal string, got {text[:40]}")
+def _no_fraction(_text: str) -> Any:
+    raise WireError("a number with a fraction travels as a decimal string")  # not repeated: it may be a bit
 
 
 def _whole(text: str) -> int:
     if len(text) > 17 or abs(int(text)) > SAFE_INTEGER:
-        raise WireError(f"a whole number beyond 2^53 travels as a decimal string, got {text[:40]}")
+        raise WireError(f"a whole number beyond 2^53 travels as a decimal string, got {len(text)} digits")
     return int(text)
 
 
@@ -190,7 +190,8 @@ def token_hash(token: str) -> str:
 
 def check_hash(text: Any, name: str) -> str:
     if not isinstance(text, str) or not _HEX64.fullmatch(text):
-        raise WireError(f"{name} is 64 lower-case hex digits, got {text!r:.80}")
+        given = f"{len(text)} characters" if isinstance(text, str) else type(text).__name__
+        raise WireError(f"{name} is 64 lower-case hex digits, got {given}")  # not repeated: it may be a token
     return text
 
 
