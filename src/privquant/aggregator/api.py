@@ -7,6 +7,7 @@ and answer the same way if they are reached.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse
 from starlette.routing import Match, Route
 
 from privquant import __version__
@@ -37,6 +39,7 @@ from privquant.aggregator.forms import (
     StateForm,
     Verified,
 )
+from privquant.aggregator.invite_page import HEADERS, invite_page, missing_page
 from privquant.aggregator.mistakes import in_words
 from privquant.aggregator.openapi import DEVICE_ROUTES, document_problems
 from privquant.aggregator.operators import Operator, read_audit, who_is
@@ -44,9 +47,13 @@ from privquant.aggregator.service import Service
 from privquant.aggregator.store.base import Unavailable
 from privquant.aggregator.store.cold import UnknownCampaign
 from privquant.errors import PrivquantError
-from privquant.wire import fingerprint, public_key_of
+from privquant.wire import PROBLEM_MEDIA, fingerprint, public_key_of
 
 CampaignId = Annotated[str, Path(pattern=CAMPAIGN_ID, description="SHA-256 of the manifest, hex")]
+# Not checked by the framework: a browser gets a page even for an address that was cut short.
+PageId = Annotated[
+    str, Path(json_schema_extra={"pattern": CAMPAIGN_ID}, description="SHA-256 of the manifest, hex")
+]
 _bearer = HTTPBearer(auto_error=False, description="An operator's token")
 
 
@@ -92,6 +99,7 @@ def build_api(service: Service) -> FastAPI:
     _add_health(app, service)
     _add_campaigns(app, service)
     _add_devices(app, service)
+    _add_invite_page(app, service)
     document_problems(app)
     return app
 
@@ -262,3 +270,25 @@ def _add_devices(app: FastAPI, service: Service) -> None:
             openapi_extra=route.extra,
             status_code=route.status,
         )
+
+
+def _add_invite_page(app: FastAPI, service: Service) -> None:
+    refusal = {"schema": {"$ref": "#/components/schemas/Problem"}}
+    missing = _text("html")["content"] | {PROBLEM_MEDIA: refusal}
+
+    @app.get(
+        "/c/{id}",
+        tags=["devices"],
+        summary="What an invite is, for a person who opens it in a browser",
+        response_class=HTMLResponse,
+        responses={404: {"content": missing, "description": "No such campaign, or not a browser"}},
+    )
+    async def page(id: PageId, request: Request) -> Response:
+        if "text/html" not in request.headers.get("accept", "").lower():
+            raise Refused(
+                "not-found", "an invite is answered with `privquant answer`; only browsers get a page here"
+            )
+        view = await service.desk.view(id) if re.fullmatch(CAMPAIGN_ID, id) else None
+        if view is None:
+            return HTMLResponse(missing_page(), 404, HEADERS)
+        return HTMLResponse(invite_page(view.manifest, view.state, f"{service.settings.url}/c/{id}"), 200, HEADERS)

@@ -1,0 +1,165 @@
+"""The page a browser shows of an invite: what it says is true, and what it tells to run runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scene import Scene
+
+from privquant.aggregator.invite_page import invite_page, missing_page, policy_of
+from privquant.device import spending
+from privquant.device.policy import load_policy
+from privquant.domain import Grid, Integers, LogGrid
+from privquant.privacy.coin import flip_threshold
+from privquant.wire import Invite, Manifest, Waves
+
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+
+def manifest(**changes: Any) -> Manifest:
+    form = {
+        "measurement": "pay.2026",
+        "question": "How much?",
+        "domain": Integers(0, 999),
+        "quantiles": (0.5,),
+        "epsilon": 1.0,
+        "protocol": "isotonic",
+        "options": (),
+        "interval": None,
+        "planned_users": 500,
+        "waves": Waves(),
+        "opens": 0,
+        "deadline": 2**53 - 1,
+        "issuer": "0" * 64,
+        "nonce": "0" * 32,
+    }
+    form |= changes
+    return Manifest(**form, flip_threshold=flip_threshold(form["epsilon"]))
+
+
+def get(url: str, accept: str) -> tuple[int, str, Any]:
+    request = urllib.request.Request(url, headers={"accept": accept})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, answer.read().decode(), answer.headers
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode(), error.headers
+
+
+def commands(page: str) -> list[str]:
+    return [unescape(text) for text in re.findall(r"<pre>(.*?)</pre>", page, re.DOTALL)]
+
+
+class Tags(HTMLParser):
+    """Every tag and attribute of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.attributes: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append(tag)
+        self.attributes += [name for name, _ in attrs]
+
+
+def test_who_does_what_the_page_says_is_counted(scene: Scene, tmp_path: Path) -> None:
+    campaign = scene.campaign(measurement="way.to-work", question="How long is your way to work?")
+    invite = scene.call("POST", f"/v1/campaigns/{campaign}/link", {"places": 1})["invite"]
+    status, page, _ = get(invite.partition("#")[0], BROWSER)
+    assert status == 200
+    assert "How long is your way to work?" in page
+    _, policy, command = commands(page)
+    (tmp_path / "policy.toml").write_text(f'ledger = "{tmp_path}/ledger"\n' + policy)
+    address = Invite.parse(invite).to_url()
+    words = shlex.split(command.replace(f"{invite.partition('#')[0]}#...", address).replace("VALUE", "30"))
+    assert words[0] == "privquant"
+    done = subprocess.run(
+        [sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Answered: ")
+    assert scene.call("GET", f"/v1/campaigns/{campaign}")["heard"] == 1
+    scene.call("POST", f"/v1/campaigns/{campaign}/close")
+    assert "is <b>closed</b>" in get(invite.partition("#")[0], BROWSER)[1]
+
+
+def test_only_browsers_get_the_page(scene: Scene) -> None:
+    url = f"{scene.server.url}/c/{scene.campaign()}"
+    status, page, headers = get(url, BROWSER)
+    assert (status, headers.get_content_type(), headers["referrer-policy"]) == (200, "text/html", "no-referrer")
+    assert headers["content-security-policy"].startswith("default-src 'none'; style-src 'sha256-")
+    assert "<h1>" in page
+    for accept in ("application/json", "*/*", ""):
+        status, body, headers = get(url, accept)
+        assert (status, headers.get_content_type()) == (404, "application/problem+json")
+        assert "privquant answer" in json.loads(body)["detail"]
+    for wrong in ("0" * 64, "zz", "%3Cscript%3E"):
+        status, page, headers = get(f"{scene.server.url}/c/{wrong}", BROWSER)
+        assert (status, headers.get_content_type(), page) == (404, "text/html", missing_page())
+
+
+def test_nothing_of_a_campaign_becomes_markup_and_nothing_is_fetched() -> None:
+    hostile = "</title><script>alert(1)</script><img src='//x/y' onerror=\"f()\">{style}%s & more"
+    found = Tags(invite_page(manifest(question=hostile), "open", "https://ask.example.org/c/ab"))
+    plain = Tags(invite_page(manifest(), "open", "https://ask.example.org/c/ab"))
+    assert found.found == plain.found
+    assert set(found.found) <= {
+        *("html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "b", "i", "code", "pre")
+    }
+    assert set(found.attributes) == {"lang", "charset", "name", "content"}
+    assert "script" in Tags(f"<p>{hostile}</p>").found  # what the test looks for can be found
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1.0, 1 / 3, 0.1 + 0.2, 3.0, 50.0])
+@pytest.mark.parametrize(
+    "domain", [Integers(-5, 5), Integers(0, 2**63 - 1), Grid([1e-7, 0.5, 3.0]), LogGrid(1, 1e6, 150)]
+)
+def test_the_policy_of_the_page_allows_the_campaign_and_no_more(
+    epsilon: float, domain: Integers | Grid, tmp_path: Path
+) -> None:
+    asked = manifest(epsilon=epsilon, domain=domain)
+    (tmp_path / "policy.toml").write_text(policy_of(asked))
+    rules = load_policy(tmp_path / "policy.toml").measurements
+    assert list(rules) == ["pay.2026"]
+    rule = rules["pay.2026"]
+    assert (rule.domain.to_dict(), rule.answers) == (domain.to_dict(), 1)
+    assert spending.keeps(rule.max_units, asked.flip_threshold)
+    assert spending.cost(asked.flip_threshold) <= rule.lifetime_units
+    if epsilon < 40:  # beyond, the coin is as honest as it can be
+        assert not spending.keeps(rule.max_units, flip_threshold(epsilon * (1 + 1e-9) + 2e-12))
+
+
+@pytest.mark.parametrize(
+    ("changes", "state", "said"),
+    [
+        ({}, "open", "open until"),
+        ({}, "paused", "paused at the moment"),
+        ({}, "closed", "no more answers are counted"),
+        ({"deadline": 86_400}, "open", "1970-01-02 00:00 UTC, has <b>passed</b>"),
+        ({"opens": int(time.time()) + 10**6}, "open", "The campaign opens 20"),
+        ({}, "open", "with a chance of 26.9 % it sends the opposite"),
+        ({}, "open", "more than 2.72 times"),
+        ({"epsilon": 50.0}, "open", "with a chance of 5.42e-18 %"),
+        ({}, "open", "the issuer\nestimates the median."),
+        ({"quantiles": (0.1, 0.5, 0.9)}, "open", "the 0.1 quantile, the median and the 0.9 quantile."),
+        ({}, "open", "a whole number from 0 to 999"),
+        ({"domain": Grid([1.0, 2.5])}, "open", "one of 3 ranges split at 1 to 2.5"),
+        ({"domain": LogGrid(1, 1e6, 5000)}, "open", "edges = [...]"),
+    ],
+)
+def test_what_the_page_says(changes: dict[str, Any], state: str, said: str) -> None:
+    assert said in unescape(invite_page(manifest(**changes), state, "https://ask.example.org/c/ab"))
