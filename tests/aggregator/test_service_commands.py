@@ -167,7 +167,7 @@ def test_mistakes_end_in_one_plain_line(
 
 
 def test_the_demo_counts_every_device_exactly_once() -> None:
-    done = privquant("demo", "--devices", 300, "--json", "--no-browser")
+    done = privquant("demo", "--devices", 300, "--json")
     found = json.loads(out(done))
     assert found["exact"]
     assert found["verified"]

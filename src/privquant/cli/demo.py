@@ -25,9 +25,6 @@ def demo(
     epsilon: Annotated[float, typer.Option(help="Privacy of each answer.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of the made-up values; the devices' coins take no seed.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and nothing else.")] = False,
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open the campaign's page, where there is one.")
-    ] = True,
 ) -> None:
     """Run the real thing on this machine: a server, and a fleet of devices that answer it over HTTP.
 
