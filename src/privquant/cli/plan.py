@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from privquant.cli._domain import domain_of
+
 
 def register(app: typer.Typer) -> None:
     app.command("plan")(plan)
@@ -15,8 +17,12 @@ def register(app: typer.Typer) -> None:
 
 
 def plan(
-    low: Annotated[int, typer.Option(help="Lowest value that can occur.")] = 0,
-    high: Annotated[int, typer.Option(help="Highest value that can occur.")] = 2**20 - 1,
+    low: Annotated[str, typer.Option(help="Lowest value that can occur.")] = "0",
+    high: Annotated[str, typer.Option(help="Highest value that can occur.")] = str(2**20 - 1),
+    bins: Annotated[
+        int | None, typer.Option(help="For continuous values: this many equal bins between low and high.")
+    ] = None,
+    log: Annotated[bool, typer.Option("--log", help="With --bins: bins of equal ratio (needs low > 0).")] = False,
     users: Annotated[int | None, typer.Option(help="People you can ask.")] = None,
     alpha: Annotated[float | None, typer.Option(help="Rank error allowed: 0.02 is 2 percentile points.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy of each answer.")] = None,
@@ -30,12 +36,11 @@ def plan(
 
     Solves for the missing one, for every protocol and trust model side by side.
     """
-    from privquant.domain import Integers
     from privquant.privacy.plan import plan as solve
     from privquant.privacy.plan import show
 
     found = solve(
-        domain=Integers(low, high),
+        domain=domain_of(low, high, bins, log),
         users=users,
         alpha=alpha,
         epsilon=epsilon,
