@@ -1,0 +1,168 @@
+"""A device is turned away, and for good, only on the store's count: never on what one process has counted itself.
+
+The desk and the routes of a process, on a real SQLite store; no clock is waited for. The process's own count is
+made wrong in the way it goes wrong in life: a token that was given a query does not come back, and its lease ends.
+The twins run the same scenes with a desk that believes its own count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fleet import campaign_form, tokens_of
+
+from privquant import wire
+from privquant.aggregator.campaigns import Campaigns
+from privquant.aggregator.desk import Desk, View
+from privquant.aggregator.devices import DeviceRoutes
+from privquant.aggregator.forms import CampaignForm
+from privquant.aggregator.groups import GroupCommit
+from privquant.aggregator.keys import KeyRing
+from privquant.aggregator.settings import Settings
+from privquant.aggregator.store import schema
+from privquant.aggregator.store.cold import writing
+from privquant.aggregator.store.migrate import migrate, open_engine
+from privquant.aggregator.store.sqlite import SqliteHot
+
+
+class BelievesItself(Desk):
+    """The mistake: who is full, and who is complete, is said by the process's own count."""
+
+    async def is_full(self, view: View) -> bool:
+        return view.taken >= view.manifest.planned_users
+
+    async def is_complete(self, view: View) -> bool:
+        return view.taken >= view.manifest.planned_users
+
+
+class BelievesItselfAtTheEnd(Desk):
+    """The same mistake in the last step only."""
+
+    async def is_complete(self, view: View) -> bool:
+        return view.taken >= view.manifest.planned_users
+
+
+@dataclass
+class Process:
+    """One process's desk and routes, and a campaign for two users with four tokens."""
+
+    engine: Any
+    desk: Desk
+    routes: DeviceRoutes
+    campaign: str
+    tokens: list[str]
+    tickets: dict[str, str] = field(default_factory=dict)
+
+    async def ask(self, token: str) -> str:
+        """ "asked", or the code of the refusal and whether it is final."""
+        answer = await self.routes.handle(self.campaign, "query", "POST", wire.query_request(token))
+        if answer.status != 200:
+            refused = wire.parse_problem(answer.status, answer.body)
+            return f"{refused.code}, {'for good' if refused.final else 'for now'}"
+        self.tickets[token] = wire.Ticket.parse(answer.body).ticket
+        return "asked"
+
+    async def report(self, token: str) -> str:
+        body = wire.WireReport(token, self.tickets[token], 1).to_bytes()
+        return wire.parse_receipt((await self.routes.handle(self.campaign, "reports", "POST", body)).body)
+
+    async def end_leases(self) -> None:
+        """As if the devices that were asked had stayed away for longer than a lease."""
+        async with writing(self.engine) as db:
+            await db.execute(schema.pin.update().values(lease=0))
+
+    async def remember_being_full(self) -> None:
+        """For the rest of the test, however slow the machine is."""
+        view = await self.desk.view(self.campaign)
+        assert view is not None
+        view.full_until = math.inf
+
+
+@asynccontextmanager
+async def process(folder: Path, kind: type[Desk]) -> AsyncIterator[Process]:
+    settings = Settings(data=folder / "data")
+    engine = open_engine(settings)
+    await migrate(engine)
+    hot, keys = SqliteHot(settings.sqlite_file), KeyRing(settings.keys)
+    group = GroupCommit(hot.commit)
+    group.start()
+    try:
+        campaigns = Campaigns(engine, hot, keys, settings.url)
+        identity = await campaigns.create(CampaignForm(**campaign_form(planned_users=2)).to_draft(), "tester")
+        invites = await campaigns.invite(identity, 4, "tester")
+        desk = kind(hot, keys)
+        routes = DeviceRoutes(desk, group, hot.link_secret, settings.lease_minutes)
+        yield Process(engine, desk, routes, identity, tokens_of("invite\n" + "\n".join(invites)))
+    finally:
+        await group.stop()
+        await hot.close()
+        await engine.dispose()
+
+
+def play(folder: Path, kind: type[Desk], scene: Callable[[Process], Awaitable[list[str]]]) -> list[str]:
+    async def inside() -> list[str]:
+        async with process(folder, kind) as one:
+            return await scene(one)
+
+    return asyncio.run(inside())
+
+
+async def stays_away(one: Process) -> list[str]:
+    """Two are asked and stay away; a third comes when their leases have ended."""
+    heard = [await one.ask(token) for token in one.tokens[:2]]
+    await one.end_leases()
+    return [*heard, await one.ask(one.tokens[2])]
+
+
+async def in_flight(one: Process) -> list[str]:
+    """Two are asked; a third comes before, between and after their reports."""
+    heard = [await one.ask(token) for token in one.tokens[:3]]
+    for token in one.tokens[:2]:
+        assert await one.report(token) == "counted"
+        heard.append(await one.ask(one.tokens[2]))
+    return heard
+
+
+async def found_full(one: Process) -> list[str]:
+    """The desk remembers that it was full; meanwhile the leases end and nobody has answered."""
+    heard = [await one.ask(token) for token in one.tokens[:3]]
+    await one.remember_being_full()
+    await one.end_leases()
+    return [*heard, await one.ask(one.tokens[3])]
+
+
+ASKED, NOW, GOOD = "asked", "all-places-taken, for now", "campaign-complete, for good"
+
+
+def test_a_place_that_the_store_has_is_given_whatever_the_process_counted(tmp_path: Path) -> None:
+    assert play(tmp_path, Desk, stays_away) == [ASKED, ASKED, ASKED]
+
+
+def test_for_good_is_said_when_the_store_has_heard_all_and_not_before(tmp_path: Path) -> None:
+    assert play(tmp_path, Desk, in_flight) == [ASKED, ASKED, NOW, NOW, GOOD]
+
+
+def test_a_desk_that_remembers_being_full_says_only_for_now(tmp_path: Path) -> None:
+    assert play(tmp_path, Desk, found_full) == [ASKED, ASKED, NOW, NOW]
+
+
+@pytest.mark.parametrize(
+    ("kind", "scene", "wrong"),
+    [
+        (BelievesItself, stays_away, [ASKED, ASKED, GOOD]),
+        (BelievesItself, in_flight, [ASKED, ASKED, GOOD, GOOD, GOOD]),
+        (BelievesItselfAtTheEnd, in_flight, [ASKED, ASKED, GOOD, GOOD, GOOD]),
+        (BelievesItselfAtTheEnd, found_full, [ASKED, ASKED, GOOD, GOOD]),
+    ],
+)
+def test_a_desk_that_believes_its_own_count_is_found_out(
+    kind: type[Desk], scene: Callable[[Process], Awaitable[list[str]]], wrong: list[str], tmp_path: Path
+) -> None:
+    assert play(tmp_path, kind, scene) == wrong
