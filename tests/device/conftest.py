@@ -1,9 +1,9 @@
 from pathlib import Path
 
 import pytest
-from loopback import HASTY, Server, campaign
+from loopback import HASTY, Server, campaign, harmless
 
-from privquant.device import Device, Policy, Rule
+from privquant.device import Device, Ledger, Policy, Refused, Rule
 from privquant.domain import Integers
 
 
@@ -28,3 +28,19 @@ def make_device(ledger):
         return Device(policy, patience=patience, transport=transport)
 
     return make
+
+
+@pytest.fixture
+def refused(server, make_device, ledger):
+    """Let the device answer; it must refuse for this reason, and be none the worse for it."""
+
+    def check(kind, reason, invite=None, drawn=False, patience=HASTY, **rule) -> Refused:
+        with pytest.raises(kind) as refusal:
+            make_device(patience=patience, **rule).answer(invite or server.invite(), 30)
+        assert refusal.value.reason in reason.split(" or ")
+        assert refusal.value.text.isprintable()
+        assert bool(Ledger(ledger).answers("steps")) is drawn
+        harmless(server, ledger)
+        return refusal.value
+
+    return check

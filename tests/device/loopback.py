@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from privquant.device import Patience
+from privquant.device import Ledger, Patience, spending
 from privquant.domain import Domain, Integers
 from privquant.privacy.coin import flip_threshold
 from privquant.wire import (
@@ -238,3 +238,15 @@ def read_request(file) -> Request | None:
         return None
     method, path, _ = first.decode("latin-1").split(" ")
     return Request(method, path, headers, body, raw + b"\r\n" + body)
+
+
+def harmless(server: Server, ledger, limit: int = spending.UNITS) -> None:
+    """At most one bit of the device is known to the server, and the ledger is right.
+
+    It can be read, holds exactly that bit if there is one, and has spent no more than the policy allows.
+    """
+    answers = Ledger(ledger).answers("steps")
+    known = {(token, bit) for token, bits in server.bits.items() for bit in bits}
+    assert len(known) <= 1
+    assert known <= {(answer.token, answer.bit) for answer in answers}
+    assert sum(spending.cost(answer.coin) for answer in answers) <= limit
