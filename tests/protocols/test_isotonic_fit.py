@@ -198,7 +198,7 @@ def test_no_coin_and_no_quantile_gives_nan(kappa, quantile):
     table = new_table(40)
     for threshold, reports, ones in [(5, 40, 0), (2**40, 30, 30), (2**62, 7, 3)]:
         add_counts(table, search, 0, -1, False, threshold, reports, ones)
-        weigh_for_query(table, search, quantile, False)
+        weigh_for_query(table, search, quantile, False, 1.0)
         assert table.weight[: table.held[0] + 1].sum() == pytest.approx(1.0)
         assert 0 <= threshold_at(table, search, 0.5, 0.03) <= 2**63 - 2
         assert 0 <= answer(table, search, quantile, False) <= 2**63 - 1
@@ -207,6 +207,6 @@ def test_no_coin_and_no_quantile_gives_nan(kappa, quantile):
 def test_the_posterior_moves_to_where_the_counts_point():
     search = search_over(1000)
     table = table_of([(300, 500, 110), (600, 500, 390)], search)
-    weigh_for_query(table, search, 0.5, False)
+    weigh_for_query(table, search, 0.5, False, 1.0)
     assert cell_at(table, 0.5)[0] == 1
     assert 300 < answer(table, search, 0.5, False) <= 600

@@ -291,7 +291,7 @@ class Isotonic(ThresholdProtocol):
         if self.heard == 0 or self.domain.size == 1:
             return None
         boosted = self.course.bulk > 0 and rules.is_extreme(q)
-        rules.weigh_for_query(self._table, self.search, q, boosted)
+        rules.weigh_for_query(self._table, self.search, q, boosted, 1.0 / len(self.quantiles))
         low = rules.value_at(self._table, self.search, 0.5 - share / 2.0)
         high = rules.value_at(self._table, self.search, 0.5 + share / 2.0)
         return self.domain.value(int(low)), self.domain.value(int(high))

@@ -107,7 +107,7 @@ def thresholds_for(
         return 1
     quantile = 0.5 if phase == BULK and course.bulk > 0 else course.quantiles[j]
     boosted = phase != BULK and course.bulk > 0 and is_extreme(quantile)
-    weigh_for_query(table, search, quantile, boosted)
+    weigh_for_query(table, search, quantile, boosted, 1.0 / course.quantiles.size)
     if course.spread == 0.0 or count == 1:
         out[0, 0] = threshold_at(table, search, lone, REUSE)
         return 1
@@ -123,7 +123,7 @@ def answers(table: Table, search: Search, course: Course, out: Ints) -> None:
     """The answers for all quantiles, rising."""
     for j in range(course.quantiles.size):
         q = course.quantiles[j]
-        out[j] = answer(table, search, q, course.bulk > 0 and is_extreme(q), 1.0 / course.quantiles.size)
+        out[j] = answer(table, search, q, course.bulk > 0 and is_extreme(q))
         if j > 0 and out[j] < out[j - 1]:
             out[j] = out[j - 1]
 

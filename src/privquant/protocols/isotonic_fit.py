@@ -360,15 +360,15 @@ def cell_at(table: Table, share: float) -> tuple[int, float]:
 
 
 @njit(cache=True)
-def gap_seen(table: Table, n: Floats, s: Floats, total: float, target: float) -> float:
+def gap_seen(table: Table, n: Floats, s: Floats, own: float, target: float) -> float:
     """How far the reports nearest to the posterior's central 80 % are from the target, on the closer side.
 
-    0 where a side has too few reports to say.
+    own: the number of reports asked for this quantile. 0 where a side has too few reports to say.
     """
     count = table.held[0]
     left, _ = cell_at(table, 0.1)
     right, _ = cell_at(table, 0.9)
-    wanted = total / 8.0
+    wanted = own / 8.0
     reports = 0.0
     ones = 0.0
     k = left - 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from privquant._numba import njit
+from privquant.protocols.isotonic_curve import TAIL, curve_crossing
 from privquant.protocols.isotonic_fit import (
     Search,
     Table,
@@ -22,10 +23,13 @@ from privquant.protocols.isotonic_fit import (
     target_rate,
     to_weights,
 )
-from privquant.protocols.isotonic_line import TAIL, line_crossing, weigh_for_window
 
 # A cell with less of the posterior than this is not cut again: its nearer end is asked once more.
 REUSE = 0.03
+# The answer is read from a posterior sharper than the one that asks: the likelihood to this power,
+ANSWER_POWER = 2.0
+# and never lies further from its median than this share of it.
+CENTRAL = 0.3
 # A round spread over posterior quantiles asks at most this many different thresholds.
 SPREAD_POINTS = 32
 # Fractional part of the golden ratio: its multiples fill (0, 1) evenly in any stretch.
@@ -45,8 +49,8 @@ def is_extreme(quantile: float) -> bool:
 
 
 @njit(cache=True)
-def weigh_for_query(table: Table, search: Search, quantile: float, boosted: bool) -> None:
-    """The posterior from which the next threshold is read."""
+def weigh_for_query(table: Table, search: Search, quantile: float, boosted: bool, part: float) -> None:
+    """The posterior from which the next threshold is read; part: of all reports, those asked for this quantile."""
     if boosted and table.held[1] == 1:
         make_boost(table)
     target = target_rate(search, quantile)
@@ -58,8 +62,8 @@ def weigh_for_query(table: Table, search: Search, quantile: float, boosted: bool
     to_weights(table, 1.0, boosted)
     if total < 16.0:
         return
-    gap = gap_seen(table, n, s, total, target)
-    power = 1.0 if gap > 2.0 * spread / math.sqrt(total) else 0.8
+    gap = gap_seen(table, n, s, part * total, target)
+    power = 1.0 if gap > 2.0 * spread / math.sqrt(part * total) else 0.8
     if 0.7 * gap > floor:
         profile(table, n, s, target, 0.7 * gap, least, 1.0 - least)
     elif power == 1.0:
@@ -68,8 +72,8 @@ def weigh_for_query(table: Table, search: Search, quantile: float, boosted: bool
 
 
 @njit(cache=True)
-def weigh_for_answer(table: Table, search: Search, quantile: float, boosted: bool) -> None:
-    """The posterior from which the answer is read: sharper than the one that asks."""
+def fit_for_answer(table: Table, search: Search, quantile: float, boosted: bool) -> None:
+    """The likelihoods from which the answer is read: with a smaller floor than those that ask."""
     if boosted and table.held[1] == 1:
         make_boost(table)
     target = target_rate(search, quantile)
@@ -77,7 +81,6 @@ def weigh_for_answer(table: Table, search: Search, quantile: float, boosted: boo
     n, s, total = counts_at(table, search, quantile)
     floor = 0.5 * math.sqrt(target * (1.0 - target) / (total + 1.0))
     profile(table, n, s, target, floor, least, 1.0 - least)
-    to_weights(table, 2.0, boosted)
 
 
 @njit(cache=True)
@@ -110,21 +113,19 @@ def value_at(table: Table, search: Search, share: float) -> int:
 
 
 @njit(cache=True)
-def answer(table: Table, search: Search, quantile: float, boosted: bool, part_of_all: float = 1.0) -> int:
-    """The index of the answer: the posterior's median, or nearby where a straight line through the rates says so.
-
-    Extreme quantiles lie where rates bend, so there the median stands.
+def answer(table: Table, search: Search, quantile: float, boosted: bool) -> int:
+    """The index of the answer: where a smooth curve through the rates reaches the quantile, inside the central part
+    of the posterior; the posterior's median where there are too few thresholds for a curve.
     """
-    weigh_for_answer(table, search, quantile, boosted)
-    median = value_at(table, search, 0.5)
-    if is_extreme(quantile):
-        return median
-    least = value_at(table, search, 0.2)
-    most = value_at(table, search, 0.8)
-    weigh_for_window(table, search, quantile)
+    fit_for_answer(table, search, quantile, boosted)
+    to_weights(table, 1.0, boosted)
     low = value_at(table, search, TAIL) - 1
     high = value_at(table, search, 1.0 - TAIL)
-    crossing = line_crossing(table, search, quantile, low, high, part_of_all)
+    to_weights(table, ANSWER_POWER, boosted)
+    median = value_at(table, search, 0.5)
+    least = value_at(table, search, 0.5 - CENTRAL)
+    most = value_at(table, search, 0.5 + CENTRAL)
+    crossing = curve_crossing(table, search, quantile, median, low, high)
     if crossing < 0:
         return median
     return min(max(crossing, least), most)

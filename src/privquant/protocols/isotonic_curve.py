@@ -1,0 +1,220 @@
+"""A sharper answer: a smooth curve through the rates around the quantile, within what the isotonic fit allows.
+
+An isotonic fit makes no use of smoothness and pays for it. Here the distribution function near the quantile is an
+S-shaped curve that may rise at different speeds on its two sides,
+
+    F(x) = logistic(logit q + (x - place) * (speed / ratio if x < place else speed * ratio))
+
+with x measured along the prior (a linear and a logarithmic scale at once), fitted by maximum likelihood to all
+reports; `ratio` is held near 1 by a normal prior on its logarithm. Where the data are not smooth (an atom, a gap, a
+kink) the curve is wrong, but the posterior of the isotonic fit is then narrow, and the answer never leaves its
+central part (`isotonic_rules.answer`).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from privquant._numba import njit
+from privquant.protocols.isotonic_fit import (
+    Floats,
+    Search,
+    Table,
+    counts_at,
+    least_rate,
+    point_in_cell,
+    prior_mass,
+)
+
+# The window is what the posterior (at its own power) leaves between these tails.
+TAIL = 0.005
+# Reports outside the window tell how wide the data are; together they weigh at most this part of those inside, so
+# that reports asked for another quantile do not bend the curve.
+OUTSIDE = 0.25
+# Standard deviation of log(ratio) in its prior, for the whole step from one side to the other.
+_UNEVEN = 0.35
+# The search for the best curve starts from the best of these: places (in windows) and speeds (3^0 .. 3^8, / 4).
+_PLACES = (-0.5, -0.25, 0.0, 0.25, 0.5)
+_SPEEDS = 9
+_STEPS = 40
+_ENOUGH = 1e-5
+_LONGEST = 2.0
+
+
+@njit(cache=True)
+def _objective(
+    x: Floats, n: Floats, s: Floats, w: Floats, kappa: float, least: float, height: float, curve: Floats
+) -> float:
+    """Log-likelihood of a curve (place, log speed, log of one side's speed over the other's), and its prior."""
+    left = math.exp(curve[1] - 0.5 * curve[2])
+    right = math.exp(curve[1] + 0.5 * curve[2])
+    found = -0.5 * (curve[2] / _UNEVEN) ** 2
+    for k in range(x.size):
+        away = x[k] - curve[0]
+        score = height + (left if away < 0.0 else right) * away
+        share = 1.0 / (1.0 + math.exp(-min(max(score, -40.0), 40.0)))
+        rate = min(max(0.5 + kappa * (share - 0.5), least), 1.0 - least)
+        found += w[k] * (s[k] * math.log(rate) + (n[k] - s[k]) * math.log1p(-rate))
+    return float(found)
+
+
+@njit(cache=True)
+def _slopes(
+    x: Floats,
+    n: Floats,
+    s: Floats,
+    w: Floats,
+    kappa: float,
+    least: float,
+    height: float,
+    curve: Floats,
+    gradient: Floats,
+    information: Floats,
+) -> None:
+    """Gradient and expected information of `_objective`."""
+    left = math.exp(curve[1] - 0.5 * curve[2])
+    right = math.exp(curve[1] + 0.5 * curve[2])
+    gradient[:] = 0.0
+    information[:, :] = 0.0
+    turn = np.empty(3)
+    for k in range(x.size):
+        away = x[k] - curve[0]
+        speed = left if away < 0.0 else right
+        score = height + speed * away
+        share = 1.0 / (1.0 + math.exp(-min(max(score, -40.0), 40.0)))
+        rate = min(max(0.5 + kappa * (share - 0.5), least), 1.0 - least)
+        rise = kappa * share * (1.0 - share)
+        spread = rate * (1.0 - rate)
+        turn[0] = -speed
+        turn[1] = speed * away
+        turn[2] = 0.5 * speed * abs(away)
+        pull = w[k] * (s[k] - n[k] * rate) * rise / spread
+        weight = w[k] * n[k] * rise * rise / spread
+        for i in range(3):
+            gradient[i] += pull * turn[i]
+            for j in range(3):
+                information[i, j] += weight * turn[i] * turn[j]
+    gradient[2] -= curve[2] / _UNEVEN**2
+    information[2, 2] += 1.0 / _UNEVEN**2
+
+
+@njit(cache=True)
+def _solve(information: Floats, ridge: float, gradient: Floats, step: Floats) -> bool:
+    """step = (information with a larger diagonal)^-1 gradient; False where that does not exist."""
+    a = information.copy()
+    step[:] = gradient
+    for i in range(3):
+        a[i, i] = a[i, i] * (1.0 + ridge) + 1e-9
+    for i in range(3):
+        if not a[i, i] > 1e-12:
+            return False
+        for j in range(i + 1, 3):
+            factor = a[j, i] / a[i, i]
+            for k in range(i, 3):
+                a[j, k] -= factor * a[i, k]
+            step[j] -= factor * step[i]
+    for i in range(2, -1, -1):
+        for k in range(i + 1, 3):
+            step[i] -= a[i, k] * step[k]
+        step[i] /= a[i, i]
+    return True
+
+
+@njit(cache=True)
+def fit_curve(x: Floats, n: Floats, s: Floats, w: Floats, kappa: float, least: float, height: float) -> Floats:
+    """The likeliest curve: damped scoring from the best point of a coarse grid."""
+    curve = np.zeros(3)
+    best = -math.inf
+    trial = np.zeros(3)
+    for place in _PLACES:
+        for power in range(_SPEEDS):
+            trial[0] = place
+            trial[1] = math.log(0.25) + power * math.log(3.0)
+            found = _objective(x, n, s, w, kappa, least, height, trial)
+            if found > best:
+                best = found
+                curve[:] = trial
+    gradient = np.empty(3)
+    information = np.empty((3, 3))
+    step = np.empty(3)
+    ridge = 1e-3
+    for _ in range(_STEPS):
+        _slopes(x, n, s, w, kappa, least, height, curve, gradient, information)
+        gain = -1.0
+        for _ in range(10):
+            if not _solve(information, ridge, gradient, step):
+                return curve
+            shrink = min(1.0, _LONGEST / max(abs(step[1]), 1e-300))
+            for i in range(3):
+                trial[i] = curve[i] + shrink * step[i]
+            found = _objective(x, n, s, w, kappa, least, height, trial)
+            if found >= best:
+                gain = found - best
+                best = found
+                curve[:] = trial
+                ridge = max(0.2 * ridge, 1e-6)
+                break
+            ridge = max(6.0 * ridge, 1e-3)
+        if gain < _ENOUGH:
+            break
+    return curve
+
+
+@njit(cache=True)
+def _along(table: Table, search: Search, k: int, origin: int, unit: float) -> float:
+    """Where threshold k lies, along the prior, from `origin`."""
+    threshold = table.threshold[k]
+    if threshold >= origin:
+        return prior_mass(origin, threshold, search) / unit if threshold > origin else 0.0
+    return -prior_mass(threshold, origin, search) / unit
+
+
+@njit(cache=True)
+def _index_at(search: Search, origin: int, along: float) -> int:
+    """The least index that lies at least `along` (prior mass) from `origin`."""
+    if along >= 0.0:
+        whole = prior_mass(origin, search.last, search) if search.last > origin else 0.0
+        if along >= whole:
+            return search.last
+        found = point_in_cell(origin, search.last, along / whole, search)
+        reached = prior_mass(origin, found, search) if found > origin else 0.0
+    else:
+        whole = prior_mass(-1, origin, search)
+        if -along >= whole:
+            return 0
+        found = max(point_in_cell(-1, origin, 1.0 + along / whole, search), 0)
+        reached = -prior_mass(found, origin, search) if found < origin else 0.0
+    # half of the time the nearest index is the one before
+    return min(found + 1, search.last) if reached < along else found
+
+
+@njit(cache=True)
+def curve_crossing(table: Table, search: Search, quantile: float, origin: int, low: int, high: int) -> int:
+    """The index at which the curve through the rates reaches the quantile; -1 if there are too few thresholds.
+
+    low, high: the window, with threshold `low` just left of it; origin: an index inside.
+    """
+    count = table.held[0]
+    unit = prior_mass(low, high, search)
+    n, s, _ = counts_at(table, search, quantile)
+    x = np.empty(count)
+    inside = 0.0
+    outside = 0.0
+    for k in range(count):
+        x[k] = _along(table, search, k, origin, unit)
+        if low <= table.threshold[k] <= high:
+            inside += n[k]
+        else:
+            outside += n[k]
+    if count < 3 or inside == 0.0 or not unit > 0.0:
+        return -1
+    less = min(1.0, OUTSIDE * inside / outside) if outside > 0.0 else 1.0
+    w = np.empty(count)
+    for k in range(count):
+        w[k] = 1.0 if low <= table.threshold[k] <= high else less
+    height = math.log(quantile / (1.0 - quantile))
+    kappa = float(search.kappas[0])
+    curve = fit_curve(x, n[:count], s[:count], w, kappa, least_rate(search), height)
+    return _index_at(search, origin, curve[0] * unit)
