@@ -23,6 +23,7 @@ VARIANTS = [
     Case("isotonic", {"spread": 0.25}),
     Case("isotonic", {"interval": 0.9}),
     Case("isotonic", {"lam": 0.0, "bulk": False}),
+    Case("isotonic", {"smooth": False}),
 ]
 
 
@@ -282,3 +283,25 @@ def test_where_shuffling_gains_nothing_the_promise_is_local():
     protocol = shuffled_isotonic(DOMAIN, users=10, epsilon=1.0, delta=1e-8)
     assert protocol.guarantee.trust == "local"
     assert protocol.guarantee.epsilon <= 1.0
+
+
+@pytest.mark.parametrize(
+    "rounds",
+    ["x", b"ab", 5, 1.5, True, [5], [(1, 2, 3)], [()], {1: 2}, [(4, 7), (6,)], object(), [None], [np.array(3)]],
+    ids=repr,
+)
+def test_rounds_that_are_no_pairs_are_refused(rounds):
+    with pytest.raises(InvalidInput, match="pairs"):
+        isotonic(rounds=rounds)
+
+
+def test_without_the_curve_the_answer_is_the_median_of_the_posterior():
+    plain = isotonic(smooth=False)
+    reports = reports_of(plain, 600)
+    curved = isotonic()
+    curved.tell(reports)
+    low, high = curved.search_band(0.9)
+    assert low <= plain.estimate().value <= high
+    assert low <= curved.estimate().value <= high
+    assert plain.estimate().value != curved.estimate().value
+    assert from_state(plain.state()).estimate() == plain.estimate()

@@ -13,6 +13,7 @@ from privquant.lab.search_table import (
     COVERAGE_EPSILONS,
     COVERAGE_SHAPES,
     COVERAGE_USERS,
+    CURVE_CELLS,
     LARGEST_ONE_BY_ONE,
     RIVALS,
     SCHEDULE_CELLS,
@@ -20,12 +21,13 @@ from privquant.lab.search_table import (
     SEVERAL,
     SEVERAL_SHAPES,
     SPEED_USERS,
-    USERS_GRID,
+    USERS_CELLS,
     Setting,
-    users_for,
+    users_for_90,
 )
 
 Results = dict[tuple[Any, ...], Any]
+FEWER = 2.8
 SMOOTH = ("pareto", "uniform", "lognormal")
 SLOWEST = {10**7: 0.025, 10**9: 0.060}
 WIDEST = {2500: 21.0, 10_000: 17.5}
@@ -76,17 +78,63 @@ def search(results: Results) -> tuple[str, bool]:
 
 
 def users(results: Results) -> tuple[str, bool]:
-    needed = {
-        name: users_for({n: results["users", name, n].success for n in grid}) for name, grid in USERS_GRID.items()
-    }
-    ratio = needed["bayess"] / needed["isotonic"]
-    rates = [
-        [name, n, f"{results['users', name, n].success:.3f}"] for name, grid in USERS_GRID.items() for n in grid
-    ]
-    rows = [[name, f"{n:.0f}"] for name, n in needed.items()]
-    text = "Users for 90 % success, pareto 4^9, epsilon 0.879\n\n" + _table(("protocol", "users", "success"), rates)
-    text += "\n" + _table(("protocol", "users for 90 %"), rows)
-    return text + f"\nDpBayeSS needs {ratio:.2f} times as many (goal: 2.8, {_mark(ratio >= 2.8)})\n", ratio >= 2.8
+    rows, met = [], True
+    for name, size, epsilon, grids in USERS_CELLS:
+        needed, wobble, shown = {}, 0.0, []
+        for protocol, grid in grids.items():
+            found = {n: results["users", name, size, epsilon, protocol, n] for n in grid}
+            needed[protocol], error = users_for_90(found)
+            wobble += (error / needed[protocol]) ** 2
+            shown.append(" ".join(f"{m.success:.3f}@{n}" for n, m in found.items()))
+        ratio = needed["bayess"] / needed["isotonic"]
+        held = (name, size, epsilon) == USERS_CELLS[0][:3]
+        good = not held or ratio >= FEWER
+        met = met and good
+        counts = (f"{needed[protocol]:.0f}" for protocol in grids)
+        asked = f"{FEWER} {_mark(good)}" if held else "-"
+        rows.append(
+            [
+                f"{name} {_size(size)}",
+                epsilon,
+                *counts,
+                f"{ratio:.2f} +- {ratio * math.sqrt(wobble):.2f}",
+                asked,
+                *shown,
+            ]
+        )
+    head = ("data", "epsilon", "isotonic", "DpBayeSS", "ratio", "goal", "success: isotonic", "success: DpBayeSS")
+    return "Users for 90 % success within 0.04 (ratio with its standard error)\n\n" + _table(head, rows), met
+
+
+def curve(results: Results) -> tuple[str, bool]:
+    rows = []
+    for name, size, q, epsilon, alpha in CURVE_CELLS:
+        plain, curved = (results["curve", name, size, q, epsilon, smooth] for smooth in (False, True))
+        rows.append(
+            [
+                f"{name} {_size(size)}",
+                q,
+                epsilon,
+                alpha,
+                f"{plain.success:.3f}",
+                f"{curved.success:.3f}",
+                f"{plain.error[0]:.4f}",
+                f"{curved.error[0]:.4f}",
+                _ratio(plain.error[0], curved.error[0]),
+            ]
+        )
+    head = (
+        "data",
+        "q",
+        "epsilon",
+        "within",
+        "success: median",
+        "with curve",
+        "rank error: median",
+        "with curve",
+        "ratio",
+    )
+    return "The answer with and without a curve through the rates, n = 2500\n\n" + _table(head, rows), True
 
 
 def shuffle(results: Results) -> tuple[str, bool]:
@@ -181,6 +229,7 @@ def speed(results: Results) -> tuple[str, bool]:
 REPORTS: dict[str, Callable[[Results], tuple[str, bool]]] = {
     "search": search,
     "users": users,
+    "curve": curve,
     "shuffle": shuffle,
     "rounds": rounds,
     "several": several,

@@ -2,6 +2,7 @@
 
     search     success against DpBayeSS, naive search and the limit, on every shape the docs show
     users      users for 90 % success, isotonic against DpBayeSS
+    curve      what the curve adds to the posterior's median, on shapes and quantiles of all kinds
     shuffle    mean rank error in the shuffle model, against naive search by the lemma and exactly
     rounds     accuracy against the number of rounds and of users in flight
     several    several quantiles in one run against separate runs with the users divided
@@ -63,6 +64,7 @@ class Setting:
     spread: float = 0.0
     shuffled: str = ""
     population: int = 0
+    smooth: bool = True
 
     def template(self) -> Protocol:
         domain = Integers(0, self.size - 1)
@@ -75,6 +77,8 @@ class Setting:
                 domain, users=self.users, epsilon=self.epsilon, delta=DELTA, method=self.shuffled
             )
         options: dict[str, Any] = {"spread": self.spread} if self.spread else {}
+        if not self.smooth:
+            options["smooth"] = False
         return make_protocol(
             self.protocol, domain, users=self.users, epsilon=self.epsilon, quantile=self.quantile, **options
         )
@@ -181,7 +185,47 @@ SEVERAL_USERS = 9000
 SPEED_USERS = (2500, 10**5, 10**7, 10**9)
 LARGEST_ONE_BY_ONE = 10**5
 
-USERS_GRID = {"isotonic": (2000, 2400, 2900, 3500), "bayess": (6500, 8000, 10_000, 12_500)}
+# shape, size, epsilon, and the numbers of users tried, a quarter apart, from below 85 % success to above 93 %
+USERS_CELLS = (
+    ("pareto", 4**9, 0.879, {"isotonic": (1600, 2000, 2500, 3125), "bayess": (4000, 5000, 6250, 7812, 9766)}),
+    ("pareto", 4**9, 1.357, {"isotonic": (640, 800, 1000, 1250, 1562), "bayess": (2000, 2500, 3125, 3906, 4883)}),
+    ("uniform", 10**6, 0.879, {"isotonic": (1600, 2000, 2500, 3125), "bayess": (3200, 4000, 5000, 6250, 7812)}),
+    ("lognormal", 2**62, 0.879, {"isotonic": (1600, 2000, 2500, 3125), "bayess": (7812, 9766, 12_207, 15_259)}),
+    ("tiny", 2**32, 0.879, {"isotonic": (2000, 2500, 3125, 3906), "bayess": (12_207, 15_259, 19_073, 23_842)}),
+)
+
+# shape, size, quantile, epsilon, alpha
+CURVE_CELLS = (
+    *(
+        (name, size, q, 0.879, 0.04)
+        for q in (0.5, 0.9)
+        for name, size in (
+            ("normal", 10**6),
+            ("gamma", 2**32),
+            ("bimodal", 10**6),
+            ("salary", 10**6),
+            ("zeros", 10**6),
+            ("heavy", 2**62),
+            ("flat", 2**32),
+            ("tiny", 2**32),
+            ("ties", 10**6),
+            ("gap48", 10**6),
+        )
+    ),
+    *(
+        (name, size, q, 3.0, 0.008)
+        for q in (0.99, 0.01)
+        for name, size in (
+            ("normal", 10**6),
+            ("gamma", 2**32),
+            ("bimodal", 10**6),
+            ("salary", 10**6),
+            ("lognormal", 2**62),
+            ("uniform", 10**6),
+            ("tiny", 2**32),
+        )
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -272,9 +316,30 @@ def search_jobs(trials: int, data_sets: int, seed: int) -> list[Any]:
 
 def users_jobs(trials: int, data_sets: int, seed: int) -> list[Any]:
     return [
-        Job(("users", name, n), Setting("pareto", 4**9, 0.879, name, users=n), data_sets, trials, seed)
-        for name, grid in USERS_GRID.items()
+        Job(
+            ("users", name, size, epsilon, protocol, n),
+            Setting(name, size, epsilon, protocol, users=n),
+            data_sets,
+            trials,
+            seed,
+        )
+        for name, size, epsilon, grids in USERS_CELLS
+        for protocol, grid in grids.items()
         for n in grid
+    ]
+
+
+def curve_jobs(trials: int, data_sets: int, seed: int) -> list[Any]:
+    return [
+        Job(
+            ("curve", name, size, q, epsilon, smooth),
+            Setting(name, size, epsilon, quantile=q, alpha=alpha, smooth=smooth),
+            data_sets,
+            trials,
+            seed,
+        )
+        for name, size, q, epsilon, alpha in CURVE_CELLS
+        for smooth in (True, False)
     ]
 
 
@@ -308,8 +373,8 @@ def rounds_jobs(trials: int, data_sets: int, seed: int) -> list[Any]:
                 in_flight=number if kind == "in flight" else None,
                 spread=spread,
             )
-            # a run with users in flight decides anew for every user: ten times the work
-            share = 10 if kind == "in flight" else 1
+            # a run with users in flight decides anew for every user, which is ten times the work
+            share = 4 if kind == "in flight" else 1
             jobs.append(
                 Job(
                     ("rounds", kind, number, spread, name, epsilon),
@@ -347,6 +412,7 @@ def coverage_jobs(trials: int, data_sets: int, seed: int) -> list[Any]:
 TABLES: dict[str, Callable[[int, int, int], list[Any]]] = {
     "search": search_jobs,
     "users": users_jobs,
+    "curve": curve_jobs,
     "shuffle": shuffle_jobs,
     "rounds": rounds_jobs,
     "several": several_jobs,
@@ -374,6 +440,17 @@ def users_for(rates: dict[int, float], wanted: float = 0.9) -> float:
     scores = np.array([normal.inv_cdf((1.0 + min(rates[n], 0.9999)) / 2.0) for n in sorted(rates)])
     slope, height = np.polyfit(users, scores, 1)
     return float(((normal.inv_cdf((1.0 + wanted) / 2.0) - height) / slope) ** 2)
+
+
+def users_for_90(found: dict[int, Measured]) -> tuple[float, float]:
+    """Users for 90 % success, and the standard error that the number of trials leaves (a fixed-seed bootstrap)."""
+    rng = np.random.default_rng(90)
+    needed = users_for({n: m.success for n, m in found.items()})
+    again = [
+        users_for({n: float(rng.binomial(m.trials, m.success)) / m.trials for n, m in found.items()})
+        for _ in range(200)
+    ]
+    return needed, float(np.std(again))
 
 
 def as_rows(results: dict[tuple[Any, ...], Any]) -> list[dict[str, Any]]:

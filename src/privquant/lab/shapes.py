@@ -6,6 +6,9 @@
     ties        60 atoms of random weight                   const       one value
     atom        35 % of all users on one value, the         gap         two lumps, half of the users in each
                 median inside it                            gap48       the same with 48 % in the lower one
+    normal      a tenth of the domain wide, anywhere        gamma       shape 2: times, sizes
+    bimodal     two normal lumps, the median between them   salary      lognormal, rounded to 60 or so values
+    zeros       30 % zeros, the others exponential
     hard        the lower bound's family: q - 2a at the bottom, 4a at one value, the rest at the top (q = 1/2,
                 a = 0.04)
 
@@ -181,6 +184,71 @@ def _hard(size: int, rng: np.random.Generator) -> Distribution:
     return _atoms(np.array([0, place, size - 1], np.int64), np.array([0.42, 0.16, 0.42]))
 
 
+def _by_scores(inverse: Inverse, size: int) -> Distribution:
+    """The distribution of `inverse` of a standard normal, rounded down to indices."""
+
+    def quantile(q: float) -> int:
+        return int(_to_indices(inverse(np.array([NormalDist().inv_cdf(check_quantile(q))])), size)[0])
+
+    return Distribution(lambda n, rng: _to_indices(inverse(rng.standard_normal(n)), size), quantile)
+
+
+def _normal(size: int, rng: np.random.Generator) -> Distribution:
+    centre, deviation = rng.uniform(0.2, 0.8) * size, size / 20.0
+    return _by_scores(lambda z: centre + deviation * z, size)
+
+
+def _salary(size: int, rng: np.random.Generator) -> Distribution:
+    """Rounded to steps of a twentieth of the median, which lies at a thirtieth of the domain."""
+    step = max(size / 600.0, 1.0)
+    return _by_scores(lambda z: np.rint(20.0 * np.exp(0.6 * z)) * step, size)
+
+
+def _solved(share: Callable[[float], float], high: float) -> Inverse:
+    """The inverse of a rising distribution function on 0 .. high, by bisection."""
+
+    def inverse(u: NDArray[np.float64]) -> NDArray[np.float64]:
+        low, top = np.zeros_like(u), np.full_like(u, high)
+        for _ in range(80):
+            middle = (low + top) / 2.0
+            below = np.array([share(float(x)) for x in middle]) < u
+            low, top = np.where(below, middle, low), np.where(below, top, middle)
+        return top
+
+    return inverse
+
+
+def _gamma(size: int, rng: np.random.Generator) -> Distribution:
+    scale = size / 500.0
+    exact = _solved(lambda x: -math.expm1(-x) - x * math.exp(-x), 700.0)
+
+    def quantile(q: float) -> int:
+        return int(_to_indices(scale * exact(np.array([check_quantile(q)])), size)[0])
+
+    return Distribution(lambda n, rng: _to_indices(rng.gamma(2.0, scale, n), size), quantile)
+
+
+def _bimodal(size: int, rng: np.random.Generator) -> Distribution:
+    """Each lump's centre is two of its deviations away from the middle."""
+    centre, deviation = rng.uniform(0.3, 0.7) * size, size / 30.0
+    normal = NormalDist()
+    exact = _solved(lambda x: 0.5 * (normal.cdf(x - 10.0) + normal.cdf(x - 14.0)), 24.0)
+
+    def draw(n: int, rng: np.random.Generator) -> Indices:
+        side = np.where(rng.random(n) < 0.5, -2.0, 2.0)
+        return _to_indices(centre + deviation * (side + rng.standard_normal(n)), size)
+
+    def quantile(q: float) -> int:
+        score = exact(np.array([check_quantile(q)])) - 12.0
+        return int(_to_indices(centre + deviation * score, size)[0])
+
+    return Distribution(draw, quantile)
+
+
+def _zeros(size: int, rng: np.random.Generator) -> Distribution:
+    return _by_inverse(lambda u: np.where(u <= 0.3, 0.0, -np.log1p(-(u - 0.3) / 0.7) * size / 200.0), size)
+
+
 _MAKERS: dict[str, Callable[[int, np.random.Generator], Distribution]] = {
     "pareto": _pareto,
     "heavy": _heavy,
@@ -194,6 +262,11 @@ _MAKERS: dict[str, Callable[[int, np.random.Generator], Distribution]] = {
     "gap": _gap,
     "gap48": _gap48,
     "hard": _hard,
+    "normal": _normal,
+    "gamma": _gamma,
+    "bimodal": _bimodal,
+    "salary": _salary,
+    "zeros": _zeros,
 }
 
 SHAPES = tuple(_MAKERS)

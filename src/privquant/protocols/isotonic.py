@@ -11,8 +11,8 @@ may come late, in any order, in parts and from several collectors: `merge` is ad
 
 Options: `lam` (share of the log-uniform prior, 1/2), `spread` (half-width of the posterior quantiles a batch is
 spread over, for runs in few rounds or with many users in flight), `interval` (confidence of a certified interval;
-it costs most of the users), `bulk` (False leaves the bulk phase out), `rounds` (fixed rounds as pairs
-of users and coin; see `isotonic_shuffle`).
+it costs most of the users), `bulk` (False leaves the bulk phase out), `smooth` (False answers by the posterior's
+median alone, without the curve), `rounds` (fixed rounds as pairs of users and coin; see `isotonic_shuffle`).
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ class Isotonic(ThresholdProtocol):
         spread: float = 0.0,
         interval: float | None = None,
         bulk: bool = True,
+        smooth: bool = True,
         rounds: Sequence[Sequence[int]] | None = None,
     ) -> None:
         super().__init__(domain, users=users, epsilon=epsilon, quantile=quantile, guarantee=guarantee)
@@ -65,6 +66,7 @@ class Isotonic(ThresholdProtocol):
         self.spread = _check_share(spread, "spread", 0.5)
         self.interval = None if interval is None else check_probability(interval, "interval")
         self.bulk = bool(bulk)
+        self.smooth = bool(smooth)
         self.rounds = None if rounds is None else _check_rounds(rounds, self.users)
         if self.rounds is not None and (self.interval is not None or self.spread > 0.0):
             raise InvalidInput("fixed rounds ask one threshold a round: leave interval and spread out")
@@ -87,6 +89,7 @@ class Isotonic(ThresholdProtocol):
             "spread": self.spread,
             "interval": self.interval,
             "bulk": self.bulk,
+            "smooth": self.smooth,
             "rounds": rounds,
         }
 
@@ -109,7 +112,7 @@ class Isotonic(ThresholdProtocol):
                 bounds += [walk_bound(steps, target, miss), walk_bound(steps, 1.0 - target, miss)]
         roles = 1 if self.interval is None else 3
         quantiles = np.array(self.quantiles)
-        return Course(quantiles, users, bulk, self.spread, roles, start, quota, np.array(bounds))
+        return Course(quantiles, users, bulk, self.spread, roles, start, quota, np.array(bounds), self.smooth)
 
     def _empty(self) -> Table:
         sides = 2 * len(self.quantiles) if self.interval is not None else 0
@@ -318,7 +321,13 @@ def _check_share(value: float, name: str, most: float) -> float:
 
 
 def _check_rounds(rounds: Sequence[Sequence[int]], users: int) -> tuple[tuple[int, int], ...]:
-    found = tuple((check_count(size, "users of a round", 1), Coin(coin).threshold) for size, coin in rounds)
+    try:
+        pairs = tuple((size, coin) for size, coin in rounds)
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            f"rounds must be a sequence of pairs (users, flip threshold of their coin), got {rounds!r:.80}"
+        ) from None
+    found = tuple((check_count(size, "users of a round", 1), Coin(coin).threshold) for size, coin in pairs)
     if sum(size for size, _ in found) != users:
         raise InvalidInput(
             f"the rounds have {sum(size for size, _ in found)} users in all, but {users} are planned"

@@ -40,6 +40,7 @@ class Course(NamedTuple):
     roles:   arms for each quantile: 1, or 3 with an interval (search, lower, upper).
     start, quota:  of the side arms of each quantile.
     bounds:  of the walk, one for each side arm.
+    smooth:  whether answers follow a curve through the rates.
     """
 
     quantiles: Floats
@@ -50,6 +51,7 @@ class Course(NamedTuple):
     start: Ints
     quota: Ints
     bounds: Floats
+    smooth: bool
 
 
 @njit(cache=True)
@@ -123,7 +125,7 @@ def answers(table: Table, search: Search, course: Course, out: Ints) -> None:
     """The answers for all quantiles, rising."""
     for j in range(course.quantiles.size):
         q = course.quantiles[j]
-        out[j] = answer(table, search, q, course.bulk > 0 and is_extreme(q))
+        out[j] = answer(table, search, q, course.bulk > 0 and is_extreme(q), course.smooth)
         if j > 0 and out[j] < out[j - 1]:
             out[j] = out[j - 1]
 

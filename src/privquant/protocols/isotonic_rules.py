@@ -113,9 +113,9 @@ def value_at(table: Table, search: Search, share: float) -> int:
 
 
 @njit(cache=True)
-def answer(table: Table, search: Search, quantile: float, boosted: bool) -> int:
+def answer(table: Table, search: Search, quantile: float, boosted: bool, smooth: bool = True) -> int:
     """The index of the answer: where a smooth curve through the rates reaches the quantile, inside the central part
-    of the posterior; the posterior's median where there are too few thresholds for a curve.
+    of the posterior; the posterior's median where there are too few thresholds for a curve, or none is wanted.
     """
     fit_for_answer(table, search, quantile, boosted)
     to_weights(table, 1.0, boosted)
@@ -123,6 +123,8 @@ def answer(table: Table, search: Search, quantile: float, boosted: bool) -> int:
     high = value_at(table, search, 1.0 - TAIL)
     to_weights(table, ANSWER_POWER, boosted)
     median = value_at(table, search, 0.5)
+    if not smooth:
+        return median
     least = value_at(table, search, 0.5 - CENTRAL)
     most = value_at(table, search, 0.5 + CENTRAL)
     crossing = curve_crossing(table, search, quantile, median, low, high)
