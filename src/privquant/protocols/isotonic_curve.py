@@ -7,8 +7,9 @@ S-shaped curve that may rise at different speeds on its two sides,
 
 with x measured along the prior (a linear and a logarithmic scale at once), fitted by maximum likelihood to all
 reports; `ratio` is held near 1 by a normal prior on its logarithm. Where the data are not smooth (an atom, a gap, a
-kink) the curve is wrong, but the posterior of the isotonic fit is then narrow, and the answer never leaves its
-central part (`isotonic_rules.answer`).
+kink) the curve is wrong. If the isotonic fit is much more likely than it, there is no crossing; and where that does
+not show, the posterior of the isotonic fit is narrow, and the answer never leaves its central part
+(`isotonic_rules.answer`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ TAIL = 0.005
 OUTSIDE = 0.25
 # Standard deviation of log(ratio) in its prior, for the whole step from one side to the other.
 _UNEVEN = 0.35
+# A curve is dropped if the isotonic fit's log-likelihood is ahead by more than this times log(e + kappa^2 reports):
+# of runs on smooth data, about one in a hundred.
+DOUBT = 2.6
 _ROOT_2 = math.sqrt(2.0)
 _ROOT_2_PI = math.sqrt(2.0 * math.pi)
 # Beyond this many standard deviations the normal distribution is 0 or 1 to all digits.
@@ -181,6 +185,30 @@ def fit_curve(x: Floats, n: Floats, s: Floats, w: Floats, kappa: float, least: f
 
 
 @njit(cache=True)
+def isotonic_likelihood(n: Floats, s: Floats, w: Floats, least: float) -> float:
+    """Log-likelihood of the best monotone rates: pooled adjacent violators."""
+    block_n = np.empty(n.size)
+    block_s = np.empty(n.size)
+    top = 0
+    for k in range(n.size):
+        reports = w[k] * n[k]
+        ones = w[k] * s[k]
+        while top > 0 and block_s[top - 1] * reports >= ones * block_n[top - 1]:
+            top -= 1
+            reports += block_n[top]
+            ones += block_s[top]
+        block_n[top] = reports
+        block_s[top] = ones
+        top += 1
+    found = 0.0
+    for i in range(top):
+        if block_n[i] > 0.0:
+            rate = min(max(block_s[i] / block_n[i], least), 1.0 - least)
+            found += block_s[i] * math.log(rate) + (block_n[i] - block_s[i]) * math.log1p(-rate)
+    return float(found)
+
+
+@njit(cache=True)
 def _along(table: Table, search: Search, k: int, origin: int, unit: float) -> float:
     """Where threshold k lies, along the prior, from `origin`."""
     threshold = table.threshold[k]
@@ -210,13 +238,14 @@ def _index_at(search: Search, origin: int, along: float) -> int:
 
 @njit(cache=True)
 def curve_crossing(table: Table, search: Search, quantile: float, origin: int, low: int, high: int) -> int:
-    """The index at which the curve through the rates reaches the quantile; -1 if there are too few thresholds.
+    """The index at which the curve through the rates reaches the quantile; -1 if there are too few thresholds, or
+    the rates follow no curve.
 
     low, high: the window, with threshold `low` just left of it; origin: an index inside.
     """
     count = table.held[0]
     unit = prior_mass(low, high, search)
-    n, s, _ = counts_at(table, search, quantile)
+    n, s, total = counts_at(table, search, quantile)
     x = np.empty(count)
     inside = 0.0
     outside = 0.0
@@ -233,5 +262,11 @@ def curve_crossing(table: Table, search: Search, quantile: float, origin: int, l
     for k in range(count):
         w[k] = 1.0 if low <= table.threshold[k] <= high else less
     kappa = float(search.kappas[0])
-    curve = fit_curve(x, n[:count], s[:count], w, kappa, least_rate(search), normal_score(quantile))
+    least = least_rate(search)
+    height = normal_score(quantile)
+    curve = fit_curve(x, n[:count], s[:count], w, kappa, least, height)
+    ahead = isotonic_likelihood(n[:count], s[:count], w, least)
+    ahead -= _objective(x, n[:count], s[:count], w, kappa, least, height, curve)
+    if ahead > DOUBT * math.log(math.e + kappa * kappa * total):
+        return -1
     return _index_at(search, origin, curve[0] * unit)
