@@ -159,15 +159,19 @@ def test_a_curve_far_less_likely_than_the_isotonic_fit_is_dropped(bottom):
     assert rules.answer(table, UNIFORM, 0.5, False) == atom
 
 
-def test_an_answer_stays_in_the_central_part_of_the_posterior():
+@pytest.mark.parametrize(("bottom", "side"), [(0.12, 1), (0.28, -1), (0.32, -1)])
+def test_an_answer_stays_in_the_central_part_of_the_posterior(bottom, side):
     """With few reports the curve is believed, and passes the atom by; the answer stays nearer."""
-    atom, table = with_atom(40)
-    passed_by = curve.curve_crossing(table, UNIFORM, 0.5, atom, *WINDOW)
+    _, table = with_atom(40 if bottom == 0.32 else 30, bottom)
     rules.fit_for_answer(table, UNIFORM, 0.5, False)
+    to_weights(table, 1.0, False)
+    window = (rules.value_at(table, UNIFORM, curve.TAIL) - 1, rules.value_at(table, UNIFORM, 1.0 - curve.TAIL))
     to_weights(table, rules.ANSWER_POWER, False)
-    ends = [rules.value_at(table, UNIFORM, 0.5 + side * rules.CENTRAL) for side in (-1, 1)]
-    assert 0 <= passed_by < ends[0] <= atom
-    assert rules.answer(table, UNIFORM, 0.5, False) == ends[0]
+    end = rules.value_at(table, UNIFORM, 0.5 + side * rules.CENTRAL)
+    passed_by = curve.curve_crossing(table, UNIFORM, 0.5, rules.value_at(table, UNIFORM, 0.5), *window)
+    assert passed_by >= 0
+    assert side * passed_by > side * end
+    assert rules.answer(table, UNIFORM, 0.5, False) == end
 
 
 @pytest.mark.parametrize("seed", range(5))
