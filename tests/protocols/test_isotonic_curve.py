@@ -119,6 +119,14 @@ def test_reports_for_another_quantile_bend_the_curve_little():
     assert abs(curve.curve_crossing(table, UNIFORM, 0.5, 500_000, 0, LAST) - 500_000) > 5000
 
 
+def test_a_quantile_within_the_noise_of_the_end_of_ranks_has_no_curve():
+    """At q = .99 and kappa = 1/2 the rate's deviation is .43 / sqrt(reports), the distance to the end .005."""
+    for reports, believed in ((150, False), (220, True)):
+        table = table_of(lambda c: normal(2.3 + (c - 520_000) / 20_000), spread_out(), reports=reports)
+        found = curve.curve_crossing(table, UNIFORM, 0.99, 510_000, *WINDOW)
+        assert (found >= 0) == believed
+
+
 def test_two_thresholds_make_no_curve():
     table = table_of(lambda c: c / LAST, [450_000, 550_000])
     assert curve.curve_crossing(table, UNIFORM, 0.5, 500_000, *WINDOW) == -1

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from privquant.errors import MissingDependency
+from privquant.lab.paper import style
 from privquant.lab.search_table import (
     CONTROL_SHAPES,
     COVERAGE_EPSILONS,
@@ -24,6 +24,13 @@ from privquant.lab.search_table import (
     USERS_CELLS,
     Setting,
     users_for_90,
+)
+
+_SCHEDULES = (
+    ("rounds, one threshold each", "rounds", 0.0, style.Look("#0072B2", "s", "--")),
+    ("rounds, spread", "rounds", 0.25, style.Look("#0072B2", "o")),
+    ("in flight", "in flight", 0.0, style.Look("#D55E00", "s", "--")),
+    ("in flight, spread", "in flight", 0.25, style.Look("#D55E00", "o")),
 )
 
 Results = dict[tuple[Any, ...], Any]
@@ -239,32 +246,28 @@ REPORTS: dict[str, Callable[[Results], tuple[str, bool]]] = {
 
 
 def draw_rounds(results: Results, path: Path) -> None:
-    """Success against rounds, and against users in flight: one line a data set, dashed with spread."""
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        from matplotlib import pyplot
-    except ImportError:
-        raise MissingDependency("the figure", "matplotlib", "lab") from None
-    figure, panels = pyplot.subplots(1, 2, figsize=(10, 4), sharey=True)
-    for colour, (name, _, epsilon) in enumerate(SCHEDULE_CELLS):
-        sequential = results["rounds", "sequential", 0, 0.0, name, epsilon].success
-        for panel, kind in zip(panels, ("rounds", "in flight"), strict=True):
-            panel.axhline(sequential, color=f"C{colour}", linewidth=0.6, alpha=0.6)
-            for spread, style in ((0.0, "-"), (0.25, "--")):
+    """Success against rounds, and against users in flight: a panel a data set, a bar of one standard error a point."""
+    with style.styled():
+        figure, panels = style.panels(len(SCHEDULE_CELLS))
+        for panel, (name, size, epsilon) in zip(panels, SCHEDULE_CELLS, strict=True):
+            cells = {key[1:4]: found for key, found in results.items() if key[4:] == (name, epsilon)}
+            for label, kind, spread, look in _SCHEDULES:
                 points = sorted(
-                    (key[2], value.success)
-                    for key, value in results.items()
-                    if key[1] == kind and key[3] == spread and key[4:] == (name, epsilon)
+                    (key[1], found) for key, found in cells.items() if (key[0], key[2]) == (kind, spread)
                 )
-                label = f"{name}, epsilon {epsilon}" if spread == 0.0 else None
-                panel.plot(*zip(*points, strict=True), style, color=f"C{colour}", marker="o", label=label)
+                panel.errorbar(
+                    [number for number, _ in points],
+                    [found.success for _, found in points],
+                    [math.sqrt(found.success * (1.0 - found.success) / found.trials) for _, found in points],
+                    label=label,
+                    elinewidth=0.8,
+                    **look.line(),
+                )
+            panel.axhline(cells["sequential", 0, 0.0].success, label="growing batches", **style.LIMIT.bare())
             panel.set_xscale("log")
-            panel.set_xlabel("rounds" if kind == "rounds" else "users in flight, of 2500")
-    panels[0].set_ylabel("success within 0.04")
-    panels[0].legend(fontsize=8)
-    panels[1].set_title("thin: one batch after the other; dashed: spread 0.25", fontsize=9)
-    figure.tight_layout()
-    figure.savefig(path)
-    pyplot.close(figure)
+            panel.set_ylim(-0.02, 1.02)
+            panel.set_title(f"{name}, {_size(size)} values, ε = {epsilon}")
+            panel.set_xlabel("rounds, or users in flight, of 2500")
+            panel.set_ylabel("success within 0.04")
+        style.legend_below(figure, panels[0], columns=5)
+        style.save(figure, path)

@@ -27,6 +27,7 @@ from privquant.protocols.isotonic_fit import (
     least_rate,
     point_in_cell,
     prior_mass,
+    target_rate,
 )
 
 # The window is what the posterior (at its own power) leaves between these tails.
@@ -238,8 +239,9 @@ def _index_at(search: Search, origin: int, along: float) -> int:
 
 @njit(cache=True)
 def curve_crossing(table: Table, search: Search, quantile: float, origin: int, low: int, high: int) -> int:
-    """The index at which the curve through the rates reaches the quantile; -1 if there are too few thresholds, or
-    the rates follow no curve.
+    """The index at which the curve through the rates reaches the quantile; -1 if there are too few thresholds, the
+    rates follow no curve, or there are too few reports to tell the quantile from the smallest or largest value: a
+    curve would then only extrapolate.
 
     low, high: the window, with threshold `low` just left of it; origin: an index inside.
     """
@@ -257,11 +259,14 @@ def curve_crossing(table: Table, search: Search, quantile: float, origin: int, l
             outside += n[k]
     if count < 3 or inside == 0.0 or not unit > 0.0:
         return -1
+    kappa = float(search.kappas[0])
+    rate = target_rate(search, quantile)
+    if math.sqrt(rate * (1.0 - rate) / total) > kappa * min(quantile, 1.0 - quantile):
+        return -1
     less = min(1.0, OUTSIDE * inside / outside) if outside > 0.0 else 1.0
     w = np.empty(count)
     for k in range(count):
         w[k] = 1.0 if low <= table.threshold[k] <= high else less
-    kappa = float(search.kappas[0])
     least = least_rate(search)
     height = normal_score(quantile)
     curve = fit_curve(x, n[:count], s[:count], w, kappa, least, height)
