@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 def isotonic(
     table: Annotated[
-        str, typer.Option(help="search, users, shuffle, rounds, several, coverage, speed, or all.")
+        str, typer.Option(help="search, users, curve, shuffle, rounds, several, coverage, speed, or all.")
     ] = "search",
     trials: Annotated[int, typer.Option(help="Runs a cell.")] = 4000,
     data_sets: Annotated[int, typer.Option(help="Drawn data sets a cell, among which the runs divide.")] = 500,
