@@ -104,7 +104,9 @@ def _met(table, trials, data_sets):
     assert met, text
 
 
-FAR_AHEAD = pytest.mark.xfail(reason="DpBayeSS as the text has it needs 2.6 times the users, not 2.8", strict=False)
+FAR_AHEAD = pytest.mark.xfail(
+    reason="DpBayeSS as the text has it needs 2.67 +- 0.06 times the users, not 2.8", strict=False
+)
 
 
 @pytest.mark.full
