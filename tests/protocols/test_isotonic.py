@@ -288,7 +288,6 @@ def test_where_shuffling_gains_nothing_the_promise_is_local():
 @pytest.mark.parametrize(
     "rounds",
     ["x", b"ab", 5, 1.5, True, [5], [(1, 2, 3)], [()], {1: 2}, [(4, 7), (6,)], object(), [None], [np.array(3)]],
-    ids=repr,
 )
 def test_rounds_that_are_no_pairs_are_refused(rounds):
     with pytest.raises(InvalidInput, match="pairs"):
