@@ -71,6 +71,13 @@ def check_count(count: object, name: str, least: int = 0) -> int:
     return value
 
 
+def check_flag(value: object, name: str) -> bool:
+    """True or False, and nothing that merely counts as one: the text "false" would count as true."""
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{name} must be True or False, got {value!r}")
+    return value
+
+
 def check_choice(value: object, name: str, allowed: Sequence[str]) -> str:
     """A name out of a fixed list."""
     if value not in allowed:

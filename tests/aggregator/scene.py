@@ -20,6 +20,30 @@ from privquant.aggregator.store import schema
 from privquant.aggregator.store.cold import find_campaign, reading
 from privquant.aggregator.store.migrate import migrate, open_engine
 from privquant.aggregator.tickets import TicketOffice
+from privquant.domain import Integers
+from privquant.privacy.coin import flip_threshold
+
+
+def manifest(**changes: Any) -> wire.Manifest:
+    """A manifest that only a test could publish; its coin is that of its epsilon."""
+    form = {
+        "measurement": "pay.2026",
+        "question": "How much?",
+        "domain": Integers(0, 999),
+        "quantiles": (0.5,),
+        "epsilon": 1.0,
+        "protocol": "isotonic",
+        "options": (),
+        "interval": None,
+        "planned_users": 500,
+        "waves": wire.Waves(),
+        "opens": 0,
+        "deadline": 2**53 - 1,
+        "issuer": "0" * 64,
+        "nonce": "0" * 32,
+    }
+    form |= changes
+    return wire.Manifest(**form, flip_threshold=flip_threshold(form["epsilon"]))
 
 
 @dataclasses.dataclass

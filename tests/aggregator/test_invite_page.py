@@ -16,37 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scene import Scene
+from scene import Scene, manifest
 
 from privquant.aggregator.invite_page import invite_page, missing_page, policy_of
 from privquant.device import spending
 from privquant.device.policy import load_policy
 from privquant.domain import Grid, Integers, LogGrid
 from privquant.privacy.coin import flip_threshold
-from privquant.wire import Invite, Manifest, Waves
+from privquant.wire import Invite
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
-
-
-def manifest(**changes: Any) -> Manifest:
-    form = {
-        "measurement": "pay.2026",
-        "question": "How much?",
-        "domain": Integers(0, 999),
-        "quantiles": (0.5,),
-        "epsilon": 1.0,
-        "protocol": "isotonic",
-        "options": (),
-        "interval": None,
-        "planned_users": 500,
-        "waves": Waves(),
-        "opens": 0,
-        "deadline": 2**53 - 1,
-        "issuer": "0" * 64,
-        "nonce": "0" * 32,
-    }
-    form |= changes
-    return Manifest(**form, flip_threshold=flip_threshold(form["epsilon"]))
 
 
 def get(url: str, accept: str) -> tuple[int, str, Any]:

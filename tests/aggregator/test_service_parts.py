@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scene import manifest
 
 from privquant.aggregator import logs
 from privquant.aggregator.campaigns import plain
@@ -23,36 +24,15 @@ from privquant.aggregator.settings import Settings, settings_from
 from privquant.aggregator.store.base import Ask, CampaignRow, Counts, Outcome, Pin, Unavailable, What
 from privquant.aggregator.tickets import TicketOffice, Unreadable
 from privquant.aggregator.watch import alarms, poisoning
-from privquant.domain import Grid, Integers
+from privquant.domain import Grid
 from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import Query
 from privquant.privacy.coin import flip_threshold
-from privquant.wire import Manifest, Waves, public_key_of, sign_manifest
+from privquant.wire import public_key_of, sign_manifest
 
 COIN = flip_threshold(1.0)
 OFFICE = TicketOffice(b"s" * 32, COIN)
 HASH, OTHER = b"h" * 32, b"o" * 32
-
-
-def manifest(**changes: Any) -> Manifest:
-    form = {
-        "measurement": "m",
-        "question": "?",
-        "domain": Integers(0, 999),
-        "quantiles": (0.5,),
-        "epsilon": 1.0,
-        "flip_threshold": COIN,
-        "protocol": "isotonic",
-        "options": (),
-        "interval": None,
-        "planned_users": 500,
-        "waves": Waves(),
-        "opens": 0,
-        "deadline": 10,
-        "issuer": "0" * 64,
-        "nonce": "0" * 32,
-    }
-    return Manifest(**(form | changes))
 
 
 # -- tickets -----------------------------------------------------------------------------------------------

@@ -42,8 +42,9 @@ def test_unknown_tables_are_refused(app):
 
 
 def test_the_figure_is_drawn(tmp_path):
+    from privquant.lab.search_cell import Measured
     from privquant.lab.search_report import draw_rounds
-    from privquant.lab.search_table import Measured, rounds_jobs
+    from privquant.lab.search_table import rounds_jobs
 
     results = {job.key: Measured(0.5, (0.02,), 10) for job in rounds_jobs(10, 2, 1)}
     draw_rounds(results, tmp_path / "rounds.png")

@@ -6,14 +6,10 @@ import numpy as np
 import pytest
 
 from privquant.lab import search_report as report
+from privquant.lab.search_cell import Measured, Setting, measure, users_for, users_for_90
 from privquant.lab.search_table import (
     SEARCH_CELLS,
     TABLES,
-    Measured,
-    Setting,
-    measure,
-    users_for,
-    users_for_90,
     work,
 )
 

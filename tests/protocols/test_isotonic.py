@@ -304,3 +304,10 @@ def test_without_the_curve_the_answer_is_the_median_of_the_posterior():
     assert low <= curved.estimate().value <= high
     assert plain.estimate().value != curved.estimate().value
     assert from_state(plain.state()).estimate() == plain.estimate()
+
+
+@pytest.mark.parametrize("option", ["bulk", "smooth"])
+@pytest.mark.parametrize("value", ["false", 0, None, 1.0])
+def test_what_is_neither_true_nor_false_is_refused(option, value):
+    with pytest.raises(InvalidInput, match=f"{option} must be True or False, got {value!r}"):
+        isotonic(**{option: value})

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from privquant.protocols import isotonic_curve as curve
 from privquant.protocols import isotonic_rules as rules
-from privquant.protocols.isotonic_fit import Search, add_counts, new_table, to_weights
+from privquant.protocols.isotonic_fit import Search, add_counts, new_table, profile, to_weights
 
 KAPPA = 0.5
 LAST = 10**6 - 1
@@ -35,21 +35,22 @@ def spread_out(count=41, window=WINDOW):
 
 
 def noisy(seed, count=60):
-    """Places, counts and weights as a search leaves them, for the arithmetic alone."""
+    """Places and weighted counts as a search leaves them, for the arithmetic alone."""
     rng = np.random.default_rng(seed)
     x = np.sort(rng.normal(0.0, 0.3, count))
     n = rng.integers(1, 60, count).astype(float)
     shares = np.array([normal(2.5 * place) for place in x])
     s = rng.binomial(n.astype(int), 0.5 + KAPPA * (shares - 0.5)).astype(float)
-    return x, n, s, rng.uniform(0.2, 1.0, count)
+    weight = rng.uniform(0.2, 1.0, count)
+    return x, weight * n, weight * s
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_fit_is_the_likeliest_curve(seed):
     """Against scipy's simplex search from several starts, which knows nothing of the gradient."""
-    x, n, s, w = noisy(seed)
+    x, n, s = noisy(seed)
     height = 0.25
-    given = (x, n, s, w, KAPPA, 0.25, height)
+    given = (x, n, s, KAPPA, 0.25, height)
     found = curve.fit_curve(*given)
     best = max(
         -minimize(lambda p: -curve._objective(*given, p), start, method="Nelder-Mead").fun
@@ -95,7 +96,7 @@ def test_a_distribution_that_rises_faster_on_one_side_is_found_nearly():
     found = curve.curve_crossing(table, UNIFORM, 0.5, 490_000, 380_000, 560_000)
     assert found == pytest.approx(place, abs=1500)
     x = (table.threshold[:41] - 490_000) / 180_000
-    given = (x, table.reports[0, :41], table.ones[0, :41], np.ones(41), KAPPA, 0.25, 0.0)
+    given = (x, table.reports[0, :41], table.ones[0, :41], KAPPA, 0.25, 0.0)
     even = minimize(lambda p: -curve._objective(*given, np.array([*p, 0.0])), [0.0, 2.0], method="Nelder-Mead")
     assert abs(490_000 + even.x[0] * 180_000 - place) > 3000
 
@@ -183,15 +184,16 @@ def test_an_answer_stays_in_the_central_part_of_the_posterior(bottom, side):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_isotonic_likelihood_is_the_largest_of_all_monotone_rates(seed):
-    """Against the min-max formula, block by block; no curve can be ahead of it."""
-    x, n, s, w = noisy(seed, 25)
+def test_no_curve_is_ahead_of_the_best_cell_without_a_floor(seed):
+    """Which is the isotonic fit: against the min-max formula for it, block by block."""
+    x, n, s = noisy(seed, 25)
     rates = [
-        max(min((w[i:j] * s[i:j]).sum() / (w[i:j] * n[i:j]).sum() for j in range(k + 1, 26)) for i in range(k + 1))
-        for k in range(25)
+        max(min(s[i:j].sum() / n[i:j].sum() for j in range(k + 1, 26)) for i in range(k + 1)) for k in range(25)
     ]
     rates = np.clip(rates, 0.25, 0.75)
-    slow = float((w * (s * np.log(rates) + (n - s) * np.log1p(-rates))).sum())
-    assert curve.isotonic_likelihood(n, s, w, 0.25) == pytest.approx(slow, rel=1e-12)
-    given = (x, n, s, w, KAPPA, 0.25, 0.0)
+    slow = float((s * np.log(rates) + (n - s) * np.log1p(-rates)).sum())
+    table = table_of(lambda c: 0.5, range(25), reports=1)
+    profile(table, n, s, 0.5, 0.0, 0.25, 0.75)
+    assert table.fit[:26].max() == pytest.approx(slow, rel=1e-12)
+    given = (x, n, s, KAPPA, 0.25, 0.0)
     assert curve._objective(*given, curve.fit_curve(*given)) <= slow

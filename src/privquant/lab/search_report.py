@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from privquant.lab.paper import style
+from privquant.lab.search_cell import Setting, users_for_90
 from privquant.lab.search_table import (
     CONTROL_SHAPES,
     COVERAGE_EPSILONS,
@@ -22,8 +23,6 @@ from privquant.lab.search_table import (
     SEVERAL_SHAPES,
     SPEED_USERS,
     USERS_CELLS,
-    Setting,
-    users_for_90,
 )
 
 _SCHEDULES = (

@@ -33,7 +33,7 @@ from privquant.protocols.base import ThresholdProtocol
 from privquant.protocols.isotonic_course import BULK, SEARCH, Course
 from privquant.protocols.isotonic_fit import Search, Table, add_counts, grown, new_table
 from privquant.protocols.isotonic_interval import QUOTA, START, walk_bound
-from privquant.validation import check_count, check_probability
+from privquant.validation import check_count, check_flag, check_probability
 
 Key = tuple[int, int, int, int]
 """(phase, arm, coin, threshold)"""
@@ -65,8 +65,8 @@ class Isotonic(ThresholdProtocol):
         self.lam = _check_share(lam, "lam", 1.0)
         self.spread = _check_share(spread, "spread", 0.5)
         self.interval = None if interval is None else check_probability(interval, "interval")
-        self.bulk = bool(bulk)
-        self.smooth = bool(smooth)
+        self.bulk = check_flag(bulk, "bulk")
+        self.smooth = check_flag(smooth, "smooth")
         self.rounds = None if rounds is None else _check_rounds(rounds, self.users)
         if self.rounds is not None and (self.interval is not None or self.spread > 0.0):
             raise InvalidInput("fixed rounds ask one threshold a round: leave interval and spread out")

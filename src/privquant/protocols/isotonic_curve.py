@@ -27,6 +27,7 @@ from privquant.protocols.isotonic_fit import (
     least_rate,
     point_in_cell,
     prior_mass,
+    profile,
     target_rate,
 )
 
@@ -67,9 +68,7 @@ def normal_score(share: float) -> float:
 
 
 @njit(cache=True)
-def _objective(
-    x: Floats, n: Floats, s: Floats, w: Floats, kappa: float, least: float, height: float, curve: Floats
-) -> float:
+def _objective(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float, curve: Floats) -> float:
     """Log-likelihood of a curve (place, log speed, log of one side's speed over the other's), and its prior."""
     left = math.exp(curve[1] - 0.5 * curve[2])
     right = math.exp(curve[1] + 0.5 * curve[2])
@@ -79,7 +78,7 @@ def _objective(
         score = height + (left if away < 0.0 else right) * away
         share = 0.5 * math.erfc(-score / _ROOT_2)
         rate = min(max(0.5 + kappa * (share - 0.5), least), 1.0 - least)
-        found += w[k] * (s[k] * math.log(rate) + (n[k] - s[k]) * math.log1p(-rate))
+        found += s[k] * math.log(rate) + (n[k] - s[k]) * math.log1p(-rate)
     return float(found)
 
 
@@ -88,7 +87,6 @@ def _slopes(
     x: Floats,
     n: Floats,
     s: Floats,
-    w: Floats,
     kappa: float,
     least: float,
     height: float,
@@ -113,8 +111,8 @@ def _slopes(
         turn[0] = -speed
         turn[1] = speed * away
         turn[2] = 0.5 * speed * abs(away)
-        pull = w[k] * (s[k] - n[k] * rate) * rise / spread
-        weight = w[k] * n[k] * rise * rise / spread
+        pull = (s[k] - n[k] * rate) * rise / spread
+        weight = n[k] * rise * rise / spread
         for i in range(3):
             gradient[i] += pull * turn[i]
             for j in range(3):
@@ -146,7 +144,7 @@ def _solve(information: Floats, ridge: float, gradient: Floats, step: Floats) ->
 
 
 @njit(cache=True)
-def fit_curve(x: Floats, n: Floats, s: Floats, w: Floats, kappa: float, least: float, height: float) -> Floats:
+def fit_curve(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float) -> Floats:
     """The likeliest curve: damped scoring from the best point of a coarse grid."""
     curve = np.zeros(3)
     best = -math.inf
@@ -155,7 +153,7 @@ def fit_curve(x: Floats, n: Floats, s: Floats, w: Floats, kappa: float, least: f
         for power in range(_SPEEDS):
             trial[0] = place
             trial[1] = math.log(0.25) + power * math.log(3.0)
-            found = _objective(x, n, s, w, kappa, least, height, trial)
+            found = _objective(x, n, s, kappa, least, height, trial)
             if found > best:
                 best = found
                 curve[:] = trial
@@ -164,7 +162,7 @@ def fit_curve(x: Floats, n: Floats, s: Floats, w: Floats, kappa: float, least: f
     step = np.empty(3)
     ridge = 1e-3
     for _ in range(_STEPS):
-        _slopes(x, n, s, w, kappa, least, height, curve, gradient, information)
+        _slopes(x, n, s, kappa, least, height, curve, gradient, information)
         gain = -1.0
         for _ in range(10):
             if not _solve(information, ridge, gradient, step):
@@ -172,7 +170,7 @@ def fit_curve(x: Floats, n: Floats, s: Floats, w: Floats, kappa: float, least: f
             shrink = min(1.0, _LONGEST / max(abs(step[1]), 1e-300))
             for i in range(3):
                 trial[i] = curve[i] + shrink * step[i]
-            found = _objective(x, n, s, w, kappa, least, height, trial)
+            found = _objective(x, n, s, kappa, least, height, trial)
             if found >= best:
                 gain = found - best
                 best = found
@@ -183,30 +181,6 @@ def fit_curve(x: Floats, n: Floats, s: Floats, w: Floats, kappa: float, least: f
         if gain < _ENOUGH:
             break
     return curve
-
-
-@njit(cache=True)
-def isotonic_likelihood(n: Floats, s: Floats, w: Floats, least: float) -> float:
-    """Log-likelihood of the best monotone rates: pooled adjacent violators."""
-    block_n = np.empty(n.size)
-    block_s = np.empty(n.size)
-    top = 0
-    for k in range(n.size):
-        reports = w[k] * n[k]
-        ones = w[k] * s[k]
-        while top > 0 and block_s[top - 1] * reports >= ones * block_n[top - 1]:
-            top -= 1
-            reports += block_n[top]
-            ones += block_s[top]
-        block_n[top] = reports
-        block_s[top] = ones
-        top += 1
-    found = 0.0
-    for i in range(top):
-        if block_n[i] > 0.0:
-            rate = min(max(block_s[i] / block_n[i], least), 1.0 - least)
-            found += block_s[i] * math.log(rate) + (block_n[i] - block_s[i]) * math.log1p(-rate)
-    return float(found)
 
 
 @njit(cache=True)
@@ -264,14 +238,18 @@ def curve_crossing(table: Table, search: Search, quantile: float, origin: int, l
     if math.sqrt(rate * (1.0 - rate) / total) > kappa * min(quantile, 1.0 - quantile):
         return -1
     less = min(1.0, OUTSIDE * inside / outside) if outside > 0.0 else 1.0
-    w = np.empty(count)
+    reports = np.empty(count)
+    ones = np.empty(count)
     for k in range(count):
-        w[k] = 1.0 if low <= table.threshold[k] <= high else less
+        weight = 1.0 if low <= table.threshold[k] <= high else less
+        reports[k] = weight * n[k]
+        ones[k] = weight * s[k]
     least = least_rate(search)
     height = normal_score(quantile)
-    curve = fit_curve(x, n[:count], s[:count], w, kappa, least, height)
-    ahead = isotonic_likelihood(n[:count], s[:count], w, least)
-    ahead -= _objective(x, n[:count], s[:count], w, kappa, least, height, curve)
+    curve = fit_curve(x, reports, ones, kappa, least, height)
+    # without a floor the best cell has the likelihood of the isotonic fit itself
+    profile(table, reports, ones, rate, 0.0, least, 1.0 - least)
+    ahead = table.fit[: count + 1].max() - _objective(x, reports, ones, kappa, least, height, curve)
     if ahead > DOUBT * math.log(math.e + kappa * kappa * total):
         return -1
     return _index_at(search, origin, curve[0] * unit)
