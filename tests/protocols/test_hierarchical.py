@@ -184,3 +184,9 @@ def test_the_driver_holds_few_unary_reports_at_once():
     values = np.arange(300) % 64
     estimate = run(make(64, users=300), Users(Sample(values, 64), np.random.default_rng(0)))
     assert estimate.users == 300
+
+
+@pytest.mark.parametrize("value", ["false", 1, None])
+def test_consistency_is_true_or_false(value):
+    with pytest.raises(InvalidInput, match="consistency must be True or False"):
+        make(50, consistency=value)

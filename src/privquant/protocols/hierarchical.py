@@ -29,7 +29,7 @@ from privquant.protocols.tree import (
     hadamard_transform,
     prefixes,
 )
-from privquant.validation import check_choice, check_count
+from privquant.validation import check_choice, check_count, check_flag
 
 ANSWERS = ("descent", "argmin")
 
@@ -69,7 +69,7 @@ class Hierarchical(Protocol):
         leaves = self.tree.branching**self.tree.height
         self.encoding = encoding or ("oue" if leaves <= encodings.MOST_UNARY_NODES else "hadamard")
         self.answer = check_choice(answer, "answer", ANSWERS)
-        self.consistency = bool(consistency)
+        self.consistency = check_flag(consistency, "consistency")
         self.whole = self.consistency or self.answer == "argmin"
         if self.whole and self.domain.size > MOST_LEAVES:
             raise InvalidInput(
