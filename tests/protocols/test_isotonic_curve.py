@@ -197,3 +197,67 @@ def test_no_curve_is_ahead_of_the_best_cell_without_a_floor(seed):
     assert table.fit[:26].max() == pytest.approx(slow, rel=1e-12)
     given = (x, n, s, KAPPA, 0.25, 0.0)
     assert curve._objective(*given, curve.fit_curve(*given)) <= slow
+
+
+def lean(table, window, quantile=0.5):
+    """What place and speed share of the information, as a correlation: 0 where thresholds balance."""
+    unit, x, n, s, found = curve.curve_through(table, UNIFORM, quantile, 500_000, *window)
+    assert unit > 0.0
+    gradient, information = np.empty(3), np.empty((3, 3))
+    curve._slopes(x, n, s, KAPPA, 0.25, NormalDist().inv_cdf(quantile), found, gradient, information)
+    return information[0, 1] / np.sqrt(information[0, 0] * information[1, 1])
+
+
+@pytest.mark.parametrize("quantile", [0.3, 0.5])
+@pytest.mark.parametrize("side", [-1, 1])
+def test_users_asked_where_the_step_says_make_up_for_those_on_one_side(side, quantile):
+    """All thresholds on one side of the crossing; as many users again one step to the other side."""
+    height = NormalDist().inv_cdf(quantile)
+
+    def share(c):
+        return normal(height + (c - 500_000) / 100_000)
+
+    asked = [500_000 + side * k * 1000 for k in range(30)]
+    table = table_of(share, sorted(asked), reports=10_000)
+    before = lean(table, WINDOW, quantile)
+    step = curve.step_to_balance(table, UNIFORM, quantile, 500_000, *WINDOW, 300_000.0)
+    assert step * side < 0.0
+    c = curve.moved(UNIFORM, 500_000, step)
+    add_counts(table, UNIFORM, 0, -1, False, c, 300_000, round(300_000 * (0.5 + KAPPA * (share(c) - 0.5))))
+    assert abs(before) > 0.8
+    assert abs(lean(table, WINDOW, quantile)) < 0.1
+
+
+def test_the_fewer_users_are_left_the_further_they_are_asked():
+    table = table_of(lambda c: normal((c - 500_000) / 100_000), range(500_000, 530_000, 1000), reports=100)
+    steps = [curve.step_to_balance(table, UNIFORM, 0.5, 500_000, *WINDOW, users) for users in (500.0, 1000.0)]
+    assert steps[0] == pytest.approx(2.0 * steps[1])
+
+
+def test_without_a_curve_nothing_is_moved():
+    atom, table = with_atom(2000)
+    assert curve.step_to_balance(table, UNIFORM, 0.5, atom, *WINDOW, 1000.0) == 0.0
+
+
+@pytest.mark.parametrize("step", [-0.5, -0.01, 0.0, 0.01, 0.5])
+def test_a_balanced_threshold_stays_inside_the_posterior(step):
+    table = table_of(lambda c: normal((c - 500_000) / 20_000), spread_out(), reports=40)
+    rules.weigh_for_query(table, UNIFORM, 0.5, False, 1.0)
+    middle = rules.threshold_at(table, UNIFORM, 0.5, rules.REUSE)
+    least, most = (
+        rules.threshold_at(table, UNIFORM, share, rules.REUSE)
+        for share in (rules.BALANCE_TAIL, 1.0 - rules.BALANCE_TAIL)
+    )
+    found = rules.balanced(table, UNIFORM, middle, step)
+    assert least <= found <= most
+    if step == 0.0:
+        assert found == middle
+    elif abs(step) == 0.5:
+        assert found == (least if step < 0.0 else most)
+
+
+def test_thresholds_are_not_balanced_before_half_of_the_users():
+    table = table_of(lambda c: normal((c - 500_000) / 100_000), range(480_000, 540_000, 2000), reports=100)
+    rules.weigh_for_query(table, UNIFORM, 0.5, False, 1.0)
+    assert rules.balance(table, UNIFORM, 0.5, 3000, 6001) == 0.0
+    assert rules.balance(table, UNIFORM, 0.5, 3000, 6000) < 0.0
