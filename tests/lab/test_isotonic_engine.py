@@ -16,10 +16,7 @@ from privquant.lab.populations import OutOfUsers, Users
 from privquant.lab.run import run
 from privquant.lab.sample import Sample
 from privquant.lab.shapes import shape
-from privquant.protocols import isotonic_rules as rules
 from privquant.protocols.isotonic import Isotonic
-from privquant.protocols.isotonic_curve import _slopes, curve_through
-from privquant.protocols.isotonic_fit import to_weights
 from privquant.protocols.isotonic_shuffle import shuffled_isotonic
 from privquant.protocols.registry import protocol
 
@@ -185,36 +182,3 @@ def test_huge_populations_run_by_count(users):
     template = isotonic(users, 0.879, 4**9)
     errors = sample.rank_error(simulate(template, sample, 20, np.random.default_rng(2))[:, 0], 0.5)
     assert errors.max() < 6 * 0.5 / (template.coin.kappa * math.sqrt(users))
-
-
-def lean(protocol):
-    """How much of the curve's place hangs on its speed: the square of their correlation in the information."""
-    table, search = protocol._table, protocol.search
-    rules.fit_for_answer(table, search, 0.5, False)
-    to_weights(table, 1.0, False)
-    low, middle, high = (rules.value_at(table, search, share) for share in (0.005, 0.5, 0.995))
-    unit, x, n, s, found = curve_through(table, search, 0.5, middle, low - 1, high)
-    if unit == 0.0:
-        return 0.0
-    information = np.empty((3, 3))
-    kappa = protocol.coin.kappa
-    _slopes(x, n, s, kappa, 0.5 - kappa / 2.0, 0.0, found, np.empty(3), information)
-    return information[0, 1] ** 2 / (information[0, 0] * information[1, 1])
-
-
-def test_thresholds_of_a_run_in_batches_balance():
-    """Users asked one by one, without balancing, are the twin: their thresholds lean more than three times as much.
-
-    In 12 samples of 60 runs the logarithm of the ratio was -1.21 +- 0.32, so of 100 runs it is +- 0.25: a false
-    alarm (above log 0.6) in 3 of 1,000 seeds, and two schedules that balance alike pass in 2 of 100.
-    """
-    rng = np.random.default_rng(1)
-    found = {}
-    for batch in (None, 1):
-        leans = []
-        for _ in range(100):
-            protocol = isotonic(1000, 1.357, 10**6)
-            run(protocol, Users(sample_of(1000, "normal", 10**6, rng), rng), batch=batch)
-            leans.append(lean(protocol))
-        found[batch] = float(np.mean(leans))
-    assert found[None] < 0.6 * found[1]

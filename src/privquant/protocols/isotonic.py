@@ -11,9 +11,8 @@ may come late, in any order, in parts and from several collectors: `merge` is ad
 
 Options: `lam` (share of the log-uniform prior, 1/2), `spread` (half-width of the posterior quantiles a batch is
 spread over, for runs in few rounds or with many users in flight), `interval` (confidence of a certified interval;
-it costs most of the users), `bulk` (False leaves the bulk phase out), `smooth` (False asks and answers by the
-posterior's median alone, without the curve), `rounds` (fixed rounds as pairs of users and coin; see
-`isotonic_shuffle`).
+it costs most of the users), `bulk` (False leaves the bulk phase out), `smooth` (False answers by the posterior's
+median alone, without the curve), `rounds` (fixed rounds as pairs of users and coin; see `isotonic_shuffle`).
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ class Isotonic(ThresholdProtocol):
         self._counts: dict[Key, list[int]] = {}
         self._table = self._empty()
         self._round_thresholds: dict[int, int] = {}
-        self._known: dict[tuple[int, int, bool], int] = {}
+        self._known: dict[tuple[int, int], int] = {}
 
     def options(self) -> dict[str, Any]:
         rounds = None if self.rounds is None else [list(pair) for pair in self.rounds]
@@ -149,13 +148,12 @@ class Isotonic(ThresholdProtocol):
 
     def _thresholds(self, phase: int, arm: int, count: int, lone: float) -> list[tuple[int, int]]:
         """(threshold, users) for one arm. With one threshold a batch it holds until the next report."""
-        key = (phase, arm, bool(rules.is_batch(count, self.heard)))
-        if self.spread == 0.0 and key in self._known:
-            return [(self._known[key], count)]
+        if self.spread == 0.0 and (phase, arm) in self._known:
+            return [(self._known[phase, arm], count)]
         out = np.empty((2, rules.SPREAD_POINTS), np.int64)
         rows = course_of.thresholds_for(self._table, self.search, self.course, phase, arm, count, lone, out)
         if self.spread == 0.0:
-            self._known[key] = int(out[0, 0])
+            self._known[phase, arm] = int(out[0, 0])
         return [(int(out[0, row]), int(out[1, row])) for row in range(rows)]
 
     # -- fixed rounds ------------------------------------------------------------------------------------------

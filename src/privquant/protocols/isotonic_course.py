@@ -13,16 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privquant._numba import njit
-from privquant.protocols.isotonic_curve import moved
-from privquant.protocols.isotonic_fit import Floats, Search, Table, reports_held, target_rate
+from privquant.protocols.isotonic_fit import Floats, Search, Table, target_rate
 from privquant.protocols.isotonic_interval import interval_ends, side_asked, side_threshold
 from privquant.protocols.isotonic_rules import (
-    BALANCE_JUMP,
     REUSE,
     answer,
-    balance,
-    balanced,
-    is_batch,
     is_extreme,
     spread_points,
     spread_share,
@@ -114,20 +109,13 @@ def thresholds_for(
         return 1
     quantile = 0.5 if phase == BULK and course.bulk > 0 else course.quantiles[j]
     boosted = phase != BULK and course.bulk > 0 and is_extreme(quantile)
-    jump = weigh_for_query(table, search, quantile, boosted, 1.0 / course.quantiles.size)
-    step = 0.0
-    # with several quantiles or arms most of the reports near one of them were not asked for it
-    if course.smooth and jump <= BALANCE_JUMP and course.quantiles.size * course.roles == 1:
-        heard = reports_held(table)
-        if is_batch(count, heard):
-            step = balance(table, search, quantile, heard, course.users[j])
+    weigh_for_query(table, search, quantile, boosted, 1.0 / course.quantiles.size)
     if course.spread == 0.0 or count == 1:
-        out[0, 0] = balanced(table, search, threshold_at(table, search, lone, REUSE), step)
+        out[0, 0] = threshold_at(table, search, lone, REUSE)
         return 1
     points = spread_points(count)
     for point in range(points):
-        threshold = threshold_at(table, search, spread_share(course.spread, point, points), 0.0)
-        out[0, point] = moved(search, threshold, step) if step != 0.0 else threshold
+        out[0, point] = threshold_at(table, search, spread_share(course.spread, point, points), 0.0)
         out[1, point] = count // points + (1 if point < count % points else 0)
     return points
 

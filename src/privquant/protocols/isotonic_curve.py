@@ -48,8 +48,6 @@ _FAR = 9.0
 # The search for the best curve starts from the best of these: places (in windows) and speeds (3^0 .. 3^8, / 4).
 _PLACES = (-0.5, -0.25, 0.0, 0.25, 0.5)
 _SPEEDS = 9
-# To come near the best curve quickly, thresholds are first taken together, each group this part of the reports.
-_GROUP = 1.0 / 24.0
 _STEPS = 40
 _ENOUGH = 1e-5
 _LONGEST = 2.0
@@ -146,30 +144,19 @@ def _solve(information: Floats, ridge: float, gradient: Floats, step: Floats) ->
 
 
 @njit(cache=True)
-def _grouped(x: Floats, n: Floats, s: Floats) -> tuple[Floats, Floats, Floats]:
-    """Neighbouring thresholds taken together, at their mean place."""
-    wanted = _GROUP * n.sum()
-    places = np.empty(x.size)
-    reports = np.zeros(x.size)
-    ones = np.zeros(x.size)
-    groups = 0
-    moment = 0.0
-    for k in range(x.size):
-        reports[groups] += n[k]
-        ones[groups] += s[k]
-        moment += n[k] * x[k]
-        if reports[groups] > 0.0 and (reports[groups] >= wanted or k == x.size - 1):
-            places[groups] = moment / reports[groups]
-            groups += 1
-            moment = 0.0
-    return places[:groups], reports[:groups], ones[:groups]
-
-
-@njit(cache=True)
-def _climb(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float, curve: Floats) -> None:
-    """Damped scoring from `curve`, in place."""
-    best = _objective(x, n, s, kappa, least, height, curve)
-    trial = np.empty(3)
+def fit_curve(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float) -> Floats:
+    """The likeliest curve: damped scoring from the best point of a coarse grid."""
+    curve = np.zeros(3)
+    best = -math.inf
+    trial = np.zeros(3)
+    for place in _PLACES:
+        for power in range(_SPEEDS):
+            trial[0] = place
+            trial[1] = math.log(0.25) + power * math.log(3.0)
+            found = _objective(x, n, s, kappa, least, height, trial)
+            if found > best:
+                best = found
+                curve[:] = trial
     gradient = np.empty(3)
     information = np.empty((3, 3))
     step = np.empty(3)
@@ -179,7 +166,7 @@ def _climb(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: 
         gain = -1.0
         for _ in range(10):
             if not _solve(information, ridge, gradient, step):
-                return
+                return curve
             shrink = min(1.0, _LONGEST / max(abs(step[1]), 1e-300))
             for i in range(3):
                 trial[i] = curve[i] + shrink * step[i]
@@ -193,25 +180,6 @@ def _climb(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: 
             ridge = max(6.0 * ridge, 1e-3)
         if gain < _ENOUGH:
             break
-
-
-@njit(cache=True)
-def fit_curve(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float) -> Floats:
-    """The likeliest curve: from the best point of a coarse grid uphill, first by groups, then by all thresholds."""
-    curve = np.zeros(3)
-    best = -math.inf
-    trial = np.zeros(3)
-    places, reports, ones = _grouped(x, n, s)
-    for place in _PLACES:
-        for power in range(_SPEEDS):
-            trial[0] = place
-            trial[1] = math.log(0.25) + power * math.log(3.0)
-            found = _objective(places, reports, ones, kappa, least, height, trial)
-            if found > best:
-                best = found
-                curve[:] = trial
-    _climb(places, reports, ones, kappa, least, height, curve)
-    _climb(x, n, s, kappa, least, height, curve)
     return curve
 
 
@@ -244,14 +212,10 @@ def _index_at(search: Search, origin: int, along: float) -> int:
 
 
 @njit(cache=True)
-def curve_through(
-    table: Table, search: Search, quantile: float, origin: int, low: int, high: int
-) -> tuple[float, Floats, Floats, Floats, Floats]:
-    """The curve through the rates: (unit, places of the thresholds, weighted reports, weighted ones, curve).
-
-    Places are in units of prior mass from `origin`. The unit is 0 and there is no curve if there are too few
-    thresholds, the rates follow no curve, or there are too few reports to tell the quantile from the smallest or
-    largest value: a curve would then only extrapolate.
+def curve_crossing(table: Table, search: Search, quantile: float, origin: int, low: int, high: int) -> int:
+    """The index at which the curve through the rates reaches the quantile; -1 if there are too few thresholds, the
+    rates follow no curve, or there are too few reports to tell the quantile from the smallest or largest value: a
+    curve would then only extrapolate.
 
     low, high: the window, with threshold `low` just left of it; origin: an index inside.
     """
@@ -259,8 +223,6 @@ def curve_through(
     unit = prior_mass(low, high, search)
     n, s, total = counts_at(table, search, quantile)
     x = np.empty(count)
-    reports = np.empty(count)
-    ones = np.empty(count)
     inside = 0.0
     outside = 0.0
     for k in range(count):
@@ -270,12 +232,14 @@ def curve_through(
         else:
             outside += n[k]
     if count < 3 or inside == 0.0 or not unit > 0.0:
-        return 0.0, x, reports, ones, np.zeros(3)
+        return -1
     kappa = float(search.kappas[0])
     rate = target_rate(search, quantile)
     if math.sqrt(rate * (1.0 - rate) / total) > kappa * min(quantile, 1.0 - quantile):
-        return 0.0, x, reports, ones, np.zeros(3)
+        return -1
     less = min(1.0, OUTSIDE * inside / outside) if outside > 0.0 else 1.0
+    reports = np.empty(count)
+    ones = np.empty(count)
     for k in range(count):
         weight = 1.0 if low <= table.threshold[k] <= high else less
         reports[k] = weight * n[k]
@@ -287,42 +251,5 @@ def curve_through(
     profile(table, reports, ones, rate, 0.0, least, 1.0 - least)
     ahead = table.fit[: count + 1].max() - _objective(x, reports, ones, kappa, least, height, curve)
     if ahead > DOUBT * math.log(math.e + kappa * kappa * total):
-        unit = 0.0
-    return unit, x, reports, ones, curve
-
-
-@njit(cache=True)
-def curve_crossing(table: Table, search: Search, quantile: float, origin: int, low: int, high: int) -> int:
-    """The index at which the curve through the rates reaches the quantile; -1 if there is no curve."""
-    unit, _, _, _, curve = curve_through(table, search, quantile, origin, low, high)
-    return _index_at(search, origin, curve[0] * unit) if unit > 0.0 else -1
-
-
-@njit(cache=True)
-def step_to_balance(
-    table: Table, search: Search, quantile: float, origin: int, low: int, high: int, users: float
-) -> float:
-    """How far from the curve's crossing (in prior mass) so many more users must be asked, on average, for the
-    answer not to depend on the curve's speed; 0 if there is no curve.
-
-    How fast the distribution rises is known far less well than where it crosses. If the thresholds asked lie on
-    one side of the crossing, the answer reaches over to it by that speed, and its error is the answer's; if they
-    balance (the information that place and speed share is nil), the speed drops out.
-    """
-    unit, x, reports, ones, curve = curve_through(table, search, quantile, origin, low, high)
-    if not unit > 0.0:
-        return 0.0
-    kappa = float(search.kappas[0])
-    height = normal_score(quantile)
-    gradient = np.empty(3)
-    information = np.empty((3, 3))
-    _slopes(x, reports, ones, kappa, least_rate(search), height, curve, gradient, information)
-    rate = target_rate(search, quantile)
-    rise = kappa * math.exp(-0.5 * height * height) / _ROOT_2_PI * math.exp(curve[1])
-    return float(information[0, 1] / (users * rise * rise / (rate * (1.0 - rate))) * unit)
-
-
-@njit(cache=True)
-def moved(search: Search, origin: int, along: float) -> int:
-    """The threshold that lies `along` (prior mass) from `origin`."""
-    return min(max(_index_at(search, origin, along), 0), search.last - 1)
+        return -1
+    return _index_at(search, origin, curve[0] * unit)

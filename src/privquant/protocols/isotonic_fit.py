@@ -210,16 +210,6 @@ def add_counts(
 
 
 @njit(cache=True)
-def reports_held(table: Table) -> int:
-    """All reports in the table."""
-    total = 0.0
-    for row in range(table.reports.shape[0]):
-        for k in range(table.held[0]):
-            total += table.reports[row, k]
-    return int(total)
-
-
-@njit(cache=True)
 def make_boost(table: Table) -> None:
     """The prior for extreme quantiles: the cells between thresholds of the bulk phase share 0.8 of it equally,
     each dividing its part as the base prior does; the base prior keeps 0.2.

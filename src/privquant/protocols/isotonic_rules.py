@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from privquant._numba import njit
-from privquant.protocols.isotonic_curve import TAIL, curve_crossing, moved, step_to_balance
+from privquant.protocols.isotonic_curve import TAIL, curve_crossing
 from privquant.protocols.isotonic_fit import (
     Search,
     Table,
@@ -30,16 +30,6 @@ REUSE = 0.03
 ANSWER_POWER = 2.0
 # and never lies further from its median than this share of it.
 CENTRAL = 0.3
-# For quantiles this near to the median, and from this part of a run on, thresholds are chosen to balance those
-# asked before,
-BALANCE_NEAR = 0.2
-BALANCE_FROM = 0.5
-# unless the rates jump by more deviations than this (an atom: nothing to be learned beside it),
-BALANCE_JUMP = 4.0
-# as if there were this part of them more to ask than there are, so that the last ones need not go far,
-BALANCE_SLACK = 0.1
-# and inside the posterior less this tail on either side.
-BALANCE_TAIL = 0.1
 # A round spread over posterior quantiles asks at most this many different thresholds.
 SPREAD_POINTS = 32
 # Fractional part of the golden ratio: its multiples fill (0, 1) evenly in any stretch.
@@ -53,25 +43,14 @@ def batch_size(heard: int) -> int:
 
 
 @njit(cache=True)
-def is_batch(count: int, heard: int) -> bool:
-    """Whether so many users are asked at once that their threshold may be balanced: half a batch. A curve for every
-    single user would be slow where they are asked one by one.
-    """
-    return 2 * count >= batch_size(heard)
-
-
-@njit(cache=True)
 def is_extreme(quantile: float) -> bool:
     """Whether a quantile is searched after a bulk phase and with its prior."""
     return min(quantile, 1.0 - quantile) <= 0.2
 
 
 @njit(cache=True)
-def weigh_for_query(table: Table, search: Search, quantile: float, boosted: bool, part: float) -> float:
-    """The posterior from which the next threshold is read; how far the rates jump at the quantile, in deviations.
-
-    part: of all reports, those asked for this quantile.
-    """
+def weigh_for_query(table: Table, search: Search, quantile: float, boosted: bool, part: float) -> None:
+    """The posterior from which the next threshold is read; part: of all reports, those asked for this quantile."""
     if boosted and table.held[1] == 1:
         make_boost(table)
     target = target_rate(search, quantile)
@@ -82,16 +61,14 @@ def weigh_for_query(table: Table, search: Search, quantile: float, boosted: bool
     profile(table, n, s, target, floor, least, 1.0 - least)
     to_weights(table, 1.0, boosted)
     if total < 16.0:
-        return 0.0
+        return
     gap = gap_seen(table, n, s, part * total, target)
-    jump = gap * math.sqrt(part * total) / spread
-    power = 1.0 if jump > 2.0 else 0.8
+    power = 1.0 if gap > 2.0 * spread / math.sqrt(part * total) else 0.8
     if 0.7 * gap > floor:
         profile(table, n, s, target, 0.7 * gap, least, 1.0 - least)
     elif power == 1.0:
-        return jump
+        return
     to_weights(table, power, boosted)
-    return jump
 
 
 @njit(cache=True)
@@ -123,30 +100,6 @@ def threshold_at(table: Table, search: Search, share: float, reuse: float) -> in
             return nearer
     found = point_in_cell(low, high, inside, search)
     return min(max(found, 0), search.last - 1)
-
-
-@njit(cache=True)
-def balance(table: Table, search: Search, quantile: float, heard: int, users: int) -> float:
-    """How far (in prior mass) to move from where the posterior would ask, so that thresholds asked on one side are
-    made up for on the other (`step_to_balance`). Reads the posterior that asks. Nothing is moved far from the
-    median, where the curve bends and its speed does not drop out.
-    """
-    if heard < BALANCE_FROM * users or abs(quantile - 0.5) > BALANCE_NEAR:
-        return 0.0
-    low = value_at(table, search, TAIL) - 1
-    high = value_at(table, search, 1.0 - TAIL)
-    left = users - heard + BALANCE_SLACK * users
-    return step_to_balance(table, search, quantile, value_at(table, search, 0.5), low, high, left)
-
-
-@njit(cache=True)
-def balanced(table: Table, search: Search, threshold: int, step: float) -> int:
-    """A threshold moved by a step, inside the posterior less its tails."""
-    if step == 0.0:
-        return threshold
-    least = threshold_at(table, search, BALANCE_TAIL, REUSE)
-    most = threshold_at(table, search, 1.0 - BALANCE_TAIL, REUSE)
-    return min(max(moved(search, threshold, step), least), most)
 
 
 @njit(cache=True)
