@@ -30,3 +30,18 @@ def test_example(name):
     assert done.returncode == 0, done.stderr
     for text in SAYS[name]:
         assert text in done.stdout
+
+
+def test_the_readme_shows_what_comes_out():
+    """The first block of Python in the README, line by line: a comment below a line is what that line gives."""
+    block = (EXAMPLES.parent / "README.md").read_text().split("```python\n")[1].split("```")[0]
+    lines = block.splitlines()
+    known: dict[str, object] = {}
+    shown = 0
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        if below.startswith("# "):
+            assert repr(eval(line, known)) == below[2:]
+            shown += 1
+        elif line and not line.startswith("#"):
+            exec(line, known)
+    assert shown == 1
