@@ -28,8 +28,8 @@ from privquant.wire import Invite
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 
-def get(url: str, accept: str) -> tuple[int, str, Any]:
-    request = urllib.request.Request(url, headers={"accept": accept})
+def get(url: str, accept: str, method: str = "GET") -> tuple[int, str, Any]:
+    request = urllib.request.Request(url, headers={"accept": accept}, method=method)
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:
             return answer.status, answer.read().decode(), answer.headers
@@ -89,6 +89,15 @@ def test_only_browsers_get_the_page(scene: Scene) -> None:
     for wrong in ("0" * 64, "zz", "%3Cscript%3E"):
         status, page, headers = get(f"{scene.server.url}/c/{wrong}", BROWSER)
         assert (status, headers.get_content_type(), page) == (404, "text/html", missing_page())
+
+
+def test_a_link_can_be_looked_at_before_it_is_opened(scene: Scene) -> None:
+    url = f"{scene.server.url}/c/{scene.campaign()}"
+    _, page, shown = get(url, BROWSER)
+    status, body, headers = get(url, BROWSER, "HEAD")
+    assert (status, body) == (200, "")
+    assert headers["content-length"] == shown["content-length"] == str(len(page.encode()))
+    assert get(f"{scene.server.url}/c/{'0' * 64}", BROWSER, "HEAD")[:2] == (404, "")
 
 
 def test_nothing_of_a_campaign_becomes_markup_and_nothing_is_fetched() -> None:

@@ -276,6 +276,7 @@ def _add_invite_page(app: FastAPI, service: Service) -> None:
     refusal = {"schema": {"$ref": "#/components/schemas/Problem"}}
     missing = _text("html")["content"] | {PROBLEM_MEDIA: refusal}
 
+    @app.head("/c/{id}", include_in_schema=False)  # what looks at a link before it shows it
     @app.get(
         "/c/{id}",
         tags=["devices"],
