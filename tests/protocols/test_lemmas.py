@@ -183,7 +183,6 @@ def test_the_hard_family_takes_users_in_proportion_to_log_b(bits: int) -> None:
     assert success(2**bits, 4.0, seed=bits) > 0.75
 
 
-@pytest.mark.skipif(not HAVE_NUMBA, reason="needs the engine")
 def test_only_beta_is_a_good_answer() -> None:
     sample = Sample(hard(1000, 1000, 0.1, 400), 1000)
     good = np.flatnonzero(sample.success(np.arange(1000), 0.5, 0.1))
