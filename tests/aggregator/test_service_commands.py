@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from contextlib import redirect_stderr, redirect_stdout
@@ -125,6 +126,24 @@ def test_a_campaign_from_its_commands_through_backup_and_restore(tmp_path: Path)
         out(privquant("campaign", "close", campaign, **here))
         out(privquant("campaign", "delete", campaign, "--yes", **here))
         assert out(privquant("campaign", "list", **here)) == ""
+
+
+def test_a_server_that_takes_its_time_is_not_waited_for_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server's process is stopped for a second. The twin answers at once, and nothing is said of it."""
+    token = out(privquant("operator", "add", "ada", "--data", tmp_path))
+    with Serve(tmp_path) as server:
+        here = {"PRIVQUANT_TOKEN": token, "PRIVQUANT_SERVER": server.url}
+        assert privquant("campaign", "list", **here).stderr == ""
+        monkeypatch.setattr("privquant.cli.campaign._SOON", 0.2)
+        server.process.send_signal(signal.SIGSTOP)
+        go_on = threading.Timer(1.0, server.process.send_signal, [signal.SIGCONT])
+        go_on.start()
+        listed = privquant("campaign", "list", **here)
+        go_on.join()
+        assert listed.returncode == 0
+        assert listed.stderr.count(f"waiting for {server.url}") == 1
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +20,7 @@ from privquant.errors import InvalidInput, PrivquantError
 from privquant.messages import Rank
 
 _CALL = 100_000  # invites a request
+_SOON = 3.0  # seconds after which a person wonders what is going on
 
 Server = Annotated[
     str, typer.Option(envvar="PRIVQUANT_SERVER", help="Address of the server, e.g. https://ask.example.org.")
@@ -237,7 +241,7 @@ def _send(server: str, method: str, path: str, form: Any = None) -> bytes:
     request.add_header("authorization", f"Bearer {token}")
     request.add_header("content-type", "application/json")
     try:
-        with urllib.request.urlopen(request, timeout=120) as answer:
+        with _said_if_slow(server), urllib.request.urlopen(request, timeout=120) as answer:
             return bytes(answer.read())
     except urllib.error.HTTPError as error:
         problem = parse_problem(error.code, error.read())
@@ -249,3 +253,16 @@ def _send(server: str, method: str, path: str, form: Any = None) -> bytes:
         raise Refusal(f"{server} says: {problem.detail}") from error
     except (urllib.error.URLError, OSError) as error:
         raise Refusal(f"{server} does not answer: {error}") from error
+
+
+@contextmanager
+def _said_if_slow(server: str) -> Iterator[None]:
+    """Says once, if an answer takes long, what is waited for."""
+    text = f"privquant: waiting for {server}; at its first use a server compiles its kernels, up to a minute"
+    timer = threading.Timer(_SOON, lambda: typer.echo(text, err=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

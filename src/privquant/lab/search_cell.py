@@ -35,6 +35,7 @@ class Setting:
     """One protocol on one shape.
 
     shuffled: "" or the accounting method of shuffled rounds. population: users there are, if not all are asked.
+    behaviour: "" or the one of DpBayeSS, if not its default.
     """
 
     shape: str
@@ -50,6 +51,7 @@ class Setting:
     shuffled: str = ""
     population: int = 0
     smooth: bool = True
+    behaviour: str = ""
 
     def template(self) -> Protocol:
         domain = Integers(0, self.size - 1)
@@ -64,6 +66,8 @@ class Setting:
         options: dict[str, Any] = {"spread": self.spread} if self.spread else {}
         if not self.smooth:
             options["smooth"] = False
+        if self.behaviour:
+            options["behaviour"] = self.behaviour
         return make_protocol(
             self.protocol, domain, users=self.users, epsilon=self.epsilon, quantile=self.quantile, **options
         )

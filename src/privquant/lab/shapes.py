@@ -8,7 +8,8 @@
                 median inside it                            gap48       the same with 48 % in the lower one
     normal      a tenth of the domain wide, anywhere        gamma       shape 2: times, sizes
     bimodal     two normal lumps, the median between them   salary      lognormal, rounded to 60 or so values
-    zeros       30 % zeros, the others exponential
+    zeros       30 % zeros, the others exponential          kink        ten times denser below a value near the
+                                                            median than above it
     hard        the lower bound's family: q - 2a at the bottom, 4a at one value, the rest at the top (q = 1/2,
                 a = 0.04)
 
@@ -249,6 +250,12 @@ def _zeros(size: int, rng: np.random.Generator) -> Distribution:
     return _by_inverse(lambda u: np.where(u <= 0.3, 0.0, -np.log1p(-(u - 0.3) / 0.7) * size / 200.0), size)
 
 
+def _kink(size: int, rng: np.random.Generator) -> Distribution:
+    """Uniform on both sides of a value at rank .4 to .6, the lower side in a fiftieth of the domain's scale."""
+    place, rank, scale = rng.uniform(0.3, 0.6) * size, rng.uniform(0.4, 0.6), size / 50.0
+    return _by_inverse(lambda u: place + (u - rank) * np.where(u < rank, scale, 10.0 * scale), size)
+
+
 _MAKERS: dict[str, Callable[[int, np.random.Generator], Distribution]] = {
     "pareto": _pareto,
     "heavy": _heavy,
@@ -267,6 +274,7 @@ _MAKERS: dict[str, Callable[[int, np.random.Generator], Distribution]] = {
     "bimodal": _bimodal,
     "salary": _salary,
     "zeros": _zeros,
+    "kink": _kink,
 }
 
 SHAPES = tuple(_MAKERS)
