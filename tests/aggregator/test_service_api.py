@@ -255,6 +255,8 @@ def test_pause_resume_close_export_verify_delete(scene: Scene) -> None:
         ({"protocol": "bayeslearn"}, "more than a count per threshold"),
         ({"protocol": "nonsense"}, "unknown protocol"),
         ({"options": {"nonsense": 1}}, "no option"),
+        ({"options": {"users": 5}}, "no option 'users'; it has lam"),
+        ({"options": {"epsilon": "5"}}, "no option 'epsilon'; it has lam"),
         ({"epsilon": -1.0}, "epsilon"),
         ({"epsilon": 1e-300}, "epsilon must be at least 1e-09, got 1e-300"),
         ({"waves": {"count": 3}}, "waves.seconds is needed: 3 waves 0 seconds apart all open at once"),

@@ -123,7 +123,12 @@ def test_a_campaign_from_its_commands_through_backup_and_restore(tmp_path: Path)
         assert (restored["state"], restored["heard"]) == ("open", 40)
         assert json.loads(out(privquant("campaign", "verify", campaign, **here)))["reports"] == 40
         assert campaign[:16] in out(privquant("campaign", "list", **here))
-        out(privquant("campaign", "close", campaign, **here))
+        early = privquant("campaign", "delete", campaign, "--yes", **here)
+        assert (early.returncode, "close it first" in early.stderr) == (2, True)
+        out(privquant("campaign", "close", campaign, "--yes", **here))
+        late = privquant("campaign", "invites", campaign, 5, tmp_path / "late.csv", **here)
+        assert (late.returncode, "the campaign is closed" in late.stderr) == (2, True)
+        assert not (tmp_path / "late.csv").exists()
         out(privquant("campaign", "delete", campaign, "--yes", **here))
         assert out(privquant("campaign", "list", **here)) == ""
 
@@ -135,7 +140,7 @@ def test_a_server_that_takes_its_time_is_not_waited_for_in_silence(
     token = out(privquant("operator", "add", "ada", "--data", tmp_path))
     with Serve(tmp_path) as server:
         here = {"PRIVQUANT_TOKEN": token, "PRIVQUANT_SERVER": server.url}
-        assert privquant("campaign", "list", **here).stderr == ""
+        assert "waiting" not in privquant("campaign", "list", **here).stderr
         monkeypatch.setattr("privquant.cli.campaign._SOON", 0.2)
         server.process.send_signal(signal.SIGSTOP)
         go_on = threading.Timer(1.0, server.process.send_signal, [signal.SIGCONT])

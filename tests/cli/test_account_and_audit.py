@@ -52,10 +52,10 @@ def test_account_of_a_given_coin_and_of_drop_outs(run: Any) -> None:
     assert "If only 50,000 of 100,000 answer" in out
 
 
-@pytest.mark.parametrize("arguments", [(), ("--compare",)])
+@pytest.mark.parametrize("arguments", [("--epsilon", "1"), ("--compare",)])
 def test_account_draws_its_curves(run: Any, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     picture = tmp_path / "curves.svg"
-    code, _, _ = run("account", "--epsilon", "1", "--plot", str(picture), *arguments)
+    code, _, _ = run("account", "--plot", str(picture), *arguments)
     assert code == 0
     drawn = picture.read_text()
     assert "<svg" in drawn
@@ -124,6 +124,31 @@ def test_audit_of_a_function_in_this_folder(run: Any, tmp_path: Path, monkeypatc
     code, out, _ = run("audit", "--callable", "honest_or_not:tell", "--draws", "1000")
     assert code == 1
     assert "NOT 1-differentially private" in out
+
+
+def test_a_function_that_fails_is_not_called_dishonest(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 1 accuses; a function that cannot be thrown is wrong use, 2."""
+    (tmp_path / "fails.py").write_text("def boom(bit):\n    raise OSError('no such coin')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    code, _, errors = run("audit", "--callable", "fails:boom", "--draws", "1000")
+    assert code == 2
+    assert "the randomizer failed at input 0: OSError: no such coin" in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("account", "--compare", "--epsilon", "2"), "--compare has its own grid"),
+        (("account", "--compare", "--batch", "5000"), "--compare has its own grid"),
+        (("audit", "--inputs", "0,5"), "--inputs goes with --callable or --command"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(run: Any, arguments: tuple[str, ...], says: str) -> None:
+    code, _, errors = run(*arguments)
+    assert (code, says in errors) == (2, True)
 
 
 @pytest.mark.parametrize("verb", ["account", "audit"])

@@ -50,11 +50,20 @@ def test_answered_and_answered_before_exit_with_0(server, privquant):
     assert done.stdout.startswith("Answered: is steps at most -50? The one bit that left this device is ")
     assert "1-differentially private" in done.stdout
     assert "1 of 1." in done.stdout
+    assert done.stderr == ""
+    once_more = privquant(server.invite(token=token), "7")
+    assert once_more.stdout.startswith("Answered before, and no further bit leaves: is steps at most -50?")
     again = privquant(server.invite(token=token), "-", "--json", stdin="7\n")
     assert again.returncode == 0
     receipt = json.loads(again.stdout)
     assert (receipt["answered"], receipt["status"]) == (True, "answered before")
     assert [[receipt["bit"]]] == list(server.bits.values())
+
+
+def test_a_value_outside_the_domain_is_said_to_be_clamped(server, privquant):
+    done = privquant(server.invite(token=new_token()), "700")
+    assert done.returncode == 0
+    assert done.stderr == "privquant: 700 lies outside -100 .. 100 and was taken as 100\n"
 
 
 def test_the_value_comes_from_standard_input(server, privquant):

@@ -72,13 +72,14 @@ def test_continuous_values_in_bins(salaries):
         (["--quantile", "0"], "strictly between 0 and 1, got 0.0"),
         (["--column", "note"], "numbers"),
         (["--column", "wage"], "salary"),
-        (["--column", "share"], "have a fraction"),
+        (["--column", "share"], "have a fraction, but the domain is Integers; say --fractions round, or --bins N"),
+        (["--quantile", "half"], "--quantile takes numbers between 0 and 1, such as 0.9 or 0.5,0.9, got 'half'"),
         (["--high", "-1"], "high must be at least low, got low=0, high=-1"),
         (["--high", "1.5"], "must be a whole number, got 1.5"),
         (["--high", "ten"], "must be a number, got 'ten'"),
         (["--protocol", "guess"], "unknown protocol 'guess'; there are naive, "),
         (["--missing", "maybe"], "'refuse', 'drop', got 'maybe'"),
-        (["--seed", "-4"], "a seed of at least 0"),
+        (["--seed", "-4"], "--seed must be at least 0, got -4"),
     ],
 )
 def test_bad_input_is_one_plain_line_and_exit_code_2(salaries, change, said):

@@ -39,6 +39,20 @@ def test_a_sweep_of_a_file_and_a_recipe(tmp_path: Path) -> None:
     assert {row["epsilon"] for row in rows} == {"0.5", "1.0", "2.0"}
     assert {row["options"] for row in rows} == {"{}", '{"answer": "descent", "branching": 2}'}
     assert (tmp_path / "answers.parquet").exists()
+    again = (
+        "sweep",
+        "--data",
+        "pareto:n=50:B=4^5",
+        "--protocol",
+        "naive",
+        "--trials",
+        2,
+        "--out",
+        tmp_path / "grid.csv",
+    )
+    refused = privquant(*again)
+    assert (refused.returncode, "is there already" in refused.stderr) == (2, True)
+    assert privquant(*again, "--overwrite").returncode == 0
 
 
 def test_ctrl_c_keeps_finished_cells_and_resume_goes_on(tmp_path: Path) -> None:
@@ -75,6 +89,7 @@ def test_ctrl_c_keeps_finished_cells_and_resume_goes_on(tmp_path: Path) -> None:
     [
         (("--data", "pareto:n=10:B=10", "--epsilon", "one"), "epsilon must be numbers such as 0.5,1,2"),
         (("--data", "pareto:n=10:B=10", "--protocol", "naive:colour=red"), "no option 'colour'"),
+        (("--data", "pareto:n=10:B=10", "--protocol", "naive:users=5"), "no option 'users'"),
         (("--data", "none.csv:column=a:low=0:high=1"), "there is no file none.csv"),
     ],
 )

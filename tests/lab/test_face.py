@@ -96,7 +96,9 @@ def test_to_dict_is_json():
         ({"values": None}, "got None"),
         ({"values": 5}, "got 5"),
         ({"epsilon": 10**400}, "finite number above 0"),
-        ({"colour": "red"}, "has no option 'colour'; it has .*interval"),
+        ({"colour": "red"}, "has no option 'colour'; it has lam, .*interval"),
+        ({"users": 5}, "has no option 'users'; it has lam, .*interval"),
+        ({"quantile": 0.9, "protocol": "naive"}, "has no option 'quantile'; it has"),
     ],
 )
 def test_bad_input_names_what_was_given(change, said):

@@ -147,7 +147,7 @@ def test_the_error_to_expect_is_never_below_the_limit(size):
 
 def test_no_percentile_is_below_0_or_above_100():
     wide = plan(domain=Integers(0, 255), users=10, epsilon=1.0, alpha=0.9)
-    assert any("from the 0th to the 100th percentile" in w for w in wide.warnings)
+    assert any("from rank 0 % to 100 %" in w for w in wide.warnings)
 
 
 def test_a_plan_shows_its_verdict():

@@ -13,7 +13,7 @@ from privquant.aggregator.store.base import Counts
 from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import Estimate, Query
 from privquant.protocols.base import ThresholdProtocol
-from privquant.protocols.registry import protocol
+from privquant.protocols.registry import check_options, protocol
 from privquant.wire import Manifest, WireError, real_from_wire
 
 Key = tuple[int, int, int, int]
@@ -30,6 +30,7 @@ first of them is heard (benchmarks/service/in_flight.py has the figures)."""
 def build_protocol(manifest: Manifest) -> ThresholdProtocol:
     """The protocol a manifest asks for; InvalidInput with the reason if a campaign cannot run it."""
     options: dict[str, Any] = {name: _option(value) for name, value in manifest.options}
+    check_options(manifest.protocol, options)
     if manifest.interval is not None:
         options["interval"] = manifest.interval
     quantiles = manifest.quantiles

@@ -30,9 +30,11 @@ _FD = "PRIVQUANT_LISTENING_FD"
 def run(settings: Settings) -> int:
     """Serve until told to stop (SIGTERM, SIGINT); requests in hand are finished first. The exit code."""
     if settings.workers > 1:
+        _can_listen(settings)
         return _supervise(settings)
     guard = _alone(settings)
     try:
+        _can_listen(settings)
         return _serve(settings)
     finally:
         if guard is not None:
@@ -84,12 +86,30 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
 
+def _can_listen(settings: Settings) -> None:
+    """Said in plain words before anything is started; the server itself would only log it."""
+    if settings.port == 0:
+        return
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family) as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((settings.host, settings.port))
+        except OSError as error:
+            raise InvalidInput(
+                f"cannot listen on {settings.host}, port {settings.port}: {error.strerror or error}"
+            ) from error
+
+
 def _alone(settings: Settings) -> IO[str] | None:
     """On SQLite: the lock of the one server this folder may have. Goes with the process, however it ends."""
     if settings.database:
         return None
-    settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    guard = open(settings.data / "server.lock", "w")  # noqa: SIM115  # held until the server ends
+    try:
+        settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        guard = open(settings.data / "server.lock", "w")  # noqa: SIM115  # held until the server ends
+    except OSError as error:
+        raise InvalidInput(f"{settings.data} cannot be the data folder: {error.strerror}") from error
     try:
         fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -53,6 +53,8 @@ class Settings:
             )
         if self.workers > 1 and not self.database:
             raise InvalidInput("several workers need --database postgresql://...; SQLite has one writer")
+        if self.public_url and urlsplit(self.public_url).scheme not in ("https", "http"):
+            raise InvalidInput(f"public_url must start with https:// or http://, got {self.public_url!r}")
         if self.public_url.endswith("/"):
             raise InvalidInput("public_url must not end with a slash")
 
@@ -89,5 +91,6 @@ def settings_from(flags: Mapping[str, Any] | None = None, environment: Mapping[s
         try:
             found[field.name] = kind(given)
         except ValueError as error:
-            raise InvalidInput(f"{field.name} must be a {kind.__name__}, got {given!r}") from error
+            wanted = {int: "a whole number", float: "a number"}.get(kind, kind.__name__)
+            raise InvalidInput(f"{field.name} must be {wanted}, got {given!r}") from error
     return Settings(**found)

@@ -21,7 +21,9 @@ def account(
         typer.Option(help="Privacy after shuffling.", show_default="1, unless --local-epsilon is given"),
     ] = None,
     delta: Annotated[float, typer.Option(help="Probability with which that may fail.")] = 1e-8,
-    batch: Annotated[int, typer.Option(help="Users whose answers are shuffled together.")] = 100_000,
+    batch: Annotated[
+        int | None, typer.Option(help="Users whose answers are shuffled together.", show_default="100000")
+    ] = None,
     local_epsilon: Annotated[
         float | None, typer.Option(help="Account for this coin instead of finding the most honest one.")
     ] = None,
@@ -32,7 +34,10 @@ def account(
     ] = None,
     rtol: Annotated[float, typer.Option(help="Width of the certified bracket, relative to delta.")] = 1e-3,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Users needed by exact accounting and by the paper's lemma.")
+        bool,
+        typer.Option(
+            "--compare", help="Users needed by exact accounting and by the paper's lemma, at a grid of both."
+        ),
     ] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the curves into this file (png, svg, pdf).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -45,8 +50,11 @@ def account(
     if local_epsilon is not None and (epsilon is not None or cap is not None):
         raise InvalidInput("give --local-epsilon, or --epsilon (with --cap), not both: one follows from the other")
     if compare:
+        if any(given is not None for given in (epsilon, batch, local_epsilon, cap, answered)) or colluding:
+            raise InvalidInput("--compare has its own grid of epsilons and batches: it goes with --delta only")
         _compare(delta, plot, as_json)
         return
+    batch = 100_000 if batch is None else batch
 
     from privquant.privacy import comparison, shuffle
 

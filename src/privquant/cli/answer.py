@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privquant.domain import Domain, Integers
 from privquant.errors import InvalidInput, MissingDependency
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ def answer(
                 f"privquant: {'try later' if later else 'refused'} ({refusal.reason}): {refusal.text}", err=True
             )
         raise typer.Exit(TRY_LATER if later else REFUSED) from None
+    if receipt.status == "counted":
+        _say_if_clamped(number, rules.measurements[receipt.measurement].domain)
     typer.echo(json.dumps({"answered": True, **receipt.to_dict()}) if as_json else _sentence(receipt))
 
 
@@ -89,10 +92,18 @@ def _number(text: str) -> int | float:
     raise InvalidInput(f"the value must be one number, got {word[:60]!r}")
 
 
+def _say_if_clamped(number: float, domain: Domain) -> None:
+    if isinstance(domain, Integers) and not domain.low <= number <= domain.high:
+        end = domain.low if number < domain.low else domain.high
+        typer.echo(
+            f"privquant: {number} lies outside {domain.low} .. {domain.high} and was taken as {end}", err=True
+        )
+
+
 def _sentence(receipt: Receipt) -> str:
-    before = receipt.status != "counted"
+    how = "Answered" if receipt.status == "counted" else "Answered before, and no further bit leaves"
     return (
-        f"{'Answered before' if before else 'Answered'}: is {receipt.measurement} at most {receipt.asked}? "
+        f"{how}: is {receipt.measurement} at most {receipt.asked}? "
         f"The one bit that left this device is {receipt.bit}. {receipt.guarantee} "
         f"Spent so far on this measurement: {receipt.spent} of {receipt.lifetime}."
     )

@@ -42,8 +42,9 @@ def audit(
         typer.Option(help="Throw a program instead: arguments with {input} and {draws}; it prints a line a draw."),
     ] = None,
     inputs: Annotated[
-        str, typer.Option(help="Inputs for --callable (whole numbers) or --command, by commas.")
-    ] = "0,1",
+        str | None,
+        typer.Option(help="Inputs for --callable (whole numbers) or --command, by commas.", show_default="0,1"),
+    ] = None,
     draws: Annotated[int, typer.Option(help="Throws at each input.")] = 2_000_000,
     confidence: Annotated[
         float, typer.Option(help="An honest randomizer is accused at most 1 - this often.")
@@ -52,7 +53,7 @@ def audit(
 ) -> None:
     """Audit a randomizer: a lower bound on its true epsilon that holds with the stated confidence.
 
-    Exit code 1 if the randomizer is caught breaking the epsilon it is sold with, 0 if not.
+    Exit code 1 if the randomizer is caught breaking the epsilon it is sold with, 0 if not, 2 if it fails.
     """
     ours = coin is not None or tree is not None or shipped
     if sum((ours, function is not None, command is not None)) > 1:
@@ -61,11 +62,15 @@ def audit(
         )
     if tree is not None and shipped:
         raise InvalidInput("--shipped is for the coin: devices send no tree reports")
+    if inputs is not None and function is None and command is None:
+        raise InvalidInput(f"--inputs goes with --callable or --command: ours has its own, got {inputs!r}")
 
     from privquant.privacy.audit import audit as throw
 
     made = epsilon if coin is None else coin
-    randomizer = _tree(tree, made) if tree is not None else _randomizer(made, shipped, function, command, inputs)
+    randomizer = (
+        _tree(tree, made) if tree is not None else _randomizer(made, shipped, function, command, inputs or "0,1")
+    )
     found = throw(randomizer, epsilon=epsilon, draws=draws, confidence=confidence)
     if as_json:
         print(json.dumps(found.to_dict(), indent=2))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,10 +17,13 @@ from typing import Annotated, Any
 import typer
 
 from privquant.cli._domain import domain_of
+from privquant.cli._quantiles import quantiles_of
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.messages import Rank
+from privquant.validation import check_count
 
 _CALL = 100_000  # invites a request
+_AMPLE = 10  # more invites than this many for each person planned is likely a slip of the finger
 _SOON = 3.0  # seconds after which a person wonders what is going on
 
 Server = Annotated[
@@ -43,9 +47,9 @@ def register(app: typer.Typer) -> None:
     for name, text in (
         ("pause", "Hand out no questions; answers to questions handed out still count."),
         ("resume", "Hand out questions again."),
-        ("close", "Count nothing any more."),
     ):
         group.command(name, help=text)(_turn(name))
+    group.command("close")(close)
     group.command("export")(export)
     group.command("verify")(verify)
     group.command("delete")(delete)
@@ -61,7 +65,9 @@ def create(
     high: Annotated[str | None, typer.Option(help="Highest value that can occur.")] = None,
     bins: Annotated[int | None, typer.Option(help="For continuous values: this many bins.")] = None,
     log: Annotated[bool, typer.Option("--log", help="With --bins: bins of equal ratio.")] = False,
-    quantile: Annotated[list[float] | None, typer.Option(help="Repeat for several.", show_default="0.5")] = None,
+    quantile: Annotated[
+        list[str] | None, typer.Option(help="0.5,0.9 or repeat for several.", show_default="0.5")
+    ] = None,
     protocol: Annotated[str, typer.Option(help="A protocol whose state is a table of counts.")] = "isotonic",
     option: Annotated[list[str] | None, typer.Option(help="name=value for the protocol; repeat.")] = None,
     interval: Annotated[float | None, typer.Option(help="Certify an interval at this confidence.")] = None,
@@ -71,6 +77,9 @@ def create(
     server: Server = HERE,
 ) -> None:
     """Publish a campaign and print its id. It can never be changed afterwards."""
+    check_count(users, "--users", 1)
+    if not 0 < days <= 36_500:
+        raise InvalidInput(f"--days must be above 0 and at most 36500, got {days:g}")
     if waves > 1 and wave_seconds < 1:
         raise InvalidInput(f"--waves {waves} needs --wave-seconds: say how many seconds lie between two waves")
     if waves == 1 and wave_seconds != 0:
@@ -81,7 +90,7 @@ def create(
         "domain": _domain(low, high, bins, log),
         "epsilon": epsilon,
         "planned_users": users,
-        "quantiles": sorted(quantile or [0.5]),
+        "quantiles": quantiles_of(quantile),
         "protocol": protocol,
         "options": dict(_option(text) for text in option or []),
         "interval": interval,
@@ -93,7 +102,10 @@ def create(
 
 def show_all(server: Server = HERE) -> None:
     """List campaigns."""
-    for line in _call(server, "GET", "/v1/campaigns"):
+    found = _call(server, "GET", "/v1/campaigns")
+    if not found:
+        typer.echo("there is no campaign yet; `privquant campaign create` makes one", err=True)
+    for line in found:
         heard = f"{line['heard']} of {line['planned_users']}"
         typer.echo(f"{line['id'][:16]}  {line['state']:<7} {heard:<20} {line['measurement']}")
 
@@ -128,22 +140,53 @@ def invites(
     campaign: Identity,
     number: Annotated[int, typer.Argument(help="How many one-time invites.")],
     file: Annotated[Path, typer.Argument(help="CSV file to write; it must not exist.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask, however many.")] = False,
     server: Server = HERE,
 ) -> None:
     """Write one-time invites to a CSV file, readable by you alone. They are stored nowhere else."""
     if number < 1:
         raise InvalidInput(f"at least 1 invite is needed, got {number}")
     identity = _whole(server, campaign)
+    planned = _call(server, "GET", f"/v1/campaigns/{identity}")["planned_users"]
+    if number > _AMPLE * planned and not yes:
+        typer.confirm(f"Make {number:,} invites, where {planned:,} people are planned for?", abort=True)
     try:
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
         raise InvalidInput(f"{file} cannot be made: {error.strerror}") from error
-    with os.fdopen(handle, "w") as out:
-        out.write("invite\n")
-        for start in range(0, number, _CALL):
-            form = {"count": min(_CALL, number - start)}
-            lines = _send(server, "POST", f"/v1/campaigns/{identity}/invites", form).decode()
-            out.write(lines.partition("\n")[2])
+    written = 0
+    try:
+        with os.fdopen(handle, "w") as out, _bar(number) as advance:
+            out.write("invite\n")
+            while written < number:
+                count = min(_CALL, number - written)
+                lines = _send(server, "POST", f"/v1/campaigns/{identity}/invites", {"count": count}).decode()
+                out.write(lines.partition("\n")[2])
+                out.flush()
+                written += count
+                advance(written)
+    except BaseException as error:
+        if not written:
+            file.unlink()  # nothing is in it, and a second try must find its name free
+        elif isinstance(error, PrivquantError):
+            raise Refusal(f"{error}; the first {written:,} invites are in {file}") from error
+        raise
+    typer.echo(f"{number:,} invites written to {file}", err=True)
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar for what takes more than one request."""
+    if total <= _CALL:
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = ("invites", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda done: bar.update(task, completed=done)
 
 
 def link(
@@ -162,6 +205,18 @@ def _turn(name: str) -> Any:
         typer.echo(answer["state"])
 
     return turn
+
+
+def close(
+    campaign: Identity,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    server: Server = HERE,
+) -> None:
+    """Count nothing any more. A closed campaign cannot be opened again; `pause` can be taken back."""
+    identity = _whole(server, campaign)
+    if not yes:
+        typer.confirm(f"Close {identity} for good?", abort=True)
+    typer.echo(_call(server, "POST", f"/v1/campaigns/{identity}/close")["state"])
 
 
 def export(campaign: Identity, server: Server = HERE) -> None:
@@ -184,9 +239,13 @@ def delete(
 ) -> None:
     """Erase a closed campaign: tokens, reports, counts."""
     identity = _whole(server, campaign)
+    state = _call(server, "GET", f"/v1/campaigns/{identity}")["state"]
+    if state != "closed":
+        raise InvalidInput(f"only a closed campaign can be erased, and this one is {state}: close it first")
     if not yes:
         typer.confirm(f"Erase {identity} and all its reports?", abort=True)
     _send(server, "DELETE", f"/v1/campaigns/{identity}")
+    typer.echo("erased", err=True)
 
 
 def _domain(low: str | None, high: str | None, bins: int | None, log: bool) -> dict[str, Any]:
@@ -252,7 +311,21 @@ def _send(server: str, method: str, path: str, form: Any = None) -> bytes:
             ) from error
         raise Refusal(f"{server} says: {problem.detail}") from error
     except (urllib.error.URLError, OSError) as error:
-        raise Refusal(f"{server} does not answer: {error}") from error
+        raise Refusal(f"{server} does not answer: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """Why there was no answer, in words."""
+    cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(cause, ConnectionRefusedError):
+        return "nothing listens there; is the server running (`privquant serve`)?"
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"its certificate is not valid: {cause.verify_message}"
+    if isinstance(cause, ssl.SSLError):
+        return "it does not speak https; say http:// if it is on this machine"
+    if isinstance(cause, TimeoutError):
+        return "it took longer than 120 seconds"
+    return (cause.strerror if isinstance(cause, OSError) else None) or str(cause)
 
 
 @contextmanager

@@ -10,7 +10,16 @@ from typing import Annotated, Any
 import typer
 
 from privquant.cli._domain import domain_of
+from privquant.cli._quantiles import quantiles_of
+from privquant.errors import InvalidInput
 from privquant.messages import Rank
+from privquant.validation import check_count
+
+_FLAGS = {
+    "say missing='drop'": "say --missing drop",
+    "say fractions='round', or use Grid or LogGrid": "say --fractions round, or --bins N",
+    "say outside='clamp'": "say --outside clamp",
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -29,7 +38,7 @@ def estimate(
     ] = None,
     log: Annotated[bool, typer.Option("--log", help="With --bins: bins of equal ratio (needs low > 0).")] = False,
     quantile: Annotated[
-        list[float] | None, typer.Option(help="Quantile; repeat for several.", show_default="0.5")
+        list[str] | None, typer.Option(help="Quantile; 0.5,0.9 or repeat for several.", show_default="0.5")
     ] = None,
     protocol: Annotated[
         str | None, typer.Option(help="Protocol to run.", show_default="the package's default")
@@ -59,19 +68,24 @@ def estimate(
 
     domain = domain_of(low, high, bins, log)
     values = read_column(file, column)
-    wanted = sorted(quantile or [0.5])
+    wanted = quantiles_of(quantile)
+    if seed is not None:
+        check_count(seed, "--seed")
     options: dict[str, Any] = {} if interval is None else {"interval": interval}
     handling: dict[str, Any] = {"missing": missing, "fractions": fractions, "outside": outside}
-    found = find(
-        values,
-        wanted,
-        epsilon=epsilon,
-        domain=domain,
-        protocol=protocol or DEFAULT_PROTOCOL,
-        rng=seed,
-        **handling,
-        **options,
-    )
+    try:
+        found = find(
+            values,
+            wanted,
+            epsilon=epsilon,
+            domain=domain,
+            protocol=protocol or DEFAULT_PROTOCOL,
+            rng=seed,
+            **handling,
+            **options,
+        )
+    except InvalidInput as error:
+        raise InvalidInput(_in_flags(str(error))) from error
     sample = Sample(to_indices(values, domain, **handling).indices, domain.size)
     rows = []
     for estimate_ in found:
@@ -90,6 +104,13 @@ def estimate(
         print(json.dumps(rows[0] if len(rows) == 1 else rows, indent=2))
         return
     _show(rows, str(found[0].guarantee), file, column)
+
+
+def _in_flags(text: str) -> str:
+    """The library's advice in the words of the command line."""
+    for said, flag in _FLAGS.items():
+        text = text.replace(said, flag)
+    return text
 
 
 def _show(rows: list[dict[str, object]], guarantee: str, file: Path, column: str) -> None:

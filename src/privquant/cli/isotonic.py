@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from privquant.cli._out import check_out
+from privquant.errors import InvalidInput
 from privquant.validation import check_choice, check_count
 
 
@@ -33,7 +35,7 @@ def isotonic(
 ) -> None:
     """Measure isotonic search against DpBayeSS, naive search and the limit, and print the tables.
 
-    Exit code 1 if a cell misses its goal.
+    Exit code 1 if a cell misses its goal; never with --quick, which has too few runs to tell.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
@@ -42,6 +44,12 @@ def isotonic(
     from privquant.lab.search_table import TABLES, as_rows, work
 
     check_choice(table, "table", (*TABLES, "all"))
+    if out is not None:
+        check_out(out, (".csv", ".json"))
+    if figure is not None:
+        if table not in ("rounds", "all"):
+            raise InvalidInput(f"--figure shows the table of rounds, got --table {table}")
+        check_out(figure, (".png", ".pdf", ".svg"))
     share = 20 if quick else 1
     runs = max(check_count(trials, "trials", 1) // share, 1)
     drawn = min(max(check_count(data_sets, "data-sets", 1) // share, 1), runs)
@@ -82,4 +90,6 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> None:
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, fields)
         writer.writeheader()
-        writer.writerows(rows)
+        for row in rows:
+            several = {name: " ".join(map(str, cell)) for name, cell in row.items() if isinstance(cell, tuple)}
+            writer.writerow(row | several)

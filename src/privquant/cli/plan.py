@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from privquant.cli._domain import domain_of
+from privquant.cli._out import check_out
 
 
 def register(app: typer.Typer) -> None:
@@ -56,7 +57,8 @@ def plan(
     from rich.table import Table
 
     console = Console()
-    table = Table(title=f"{found.missing} needed, quantile {found.quantile:g}, {found.size:,} possible values")
+    found_how = "needed" if found.missing in ("users", "epsilon") else "reached"
+    table = Table(title=f"{found.missing} {found_how}, quantile {found.quantile:g}, {found.size:,} possible values")
     table.add_column("way")
     table.add_column("trust")
     table.add_column("kind")
@@ -80,7 +82,7 @@ def plan(
 
 def calibrate(
     out: Annotated[Path, typer.Option(help="File to write.")],
-    trials: Annotated[int, typer.Option(help="Trials for each shape of data and grid point.")] = 100,
+    trials: Annotated[int, typer.Option(help="Trials for each shape of data and grid point.")] = 60,
     seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 1,
     workers: Annotated[int, typer.Option(help="Processes.")] = 2,
 ) -> None:
@@ -91,6 +93,7 @@ def calibrate(
     from privquant.lab.calibrate import write
     from privquant.validation import check_count
 
+    check_out(out, (".json",))
     check_count(trials, "trials", 20)
     check_count(workers, "workers", 1)
     columns = (TextColumn("calibrating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

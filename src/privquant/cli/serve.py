@@ -60,5 +60,5 @@ def serve(
             "log_level": log_level,
         }
     )
-    typer.echo(f"privquant serves {settings.url}", err=True)
+    typer.echo(f"privquant starts, to serve {settings.url}", err=True)
     raise typer.Exit(run(settings))

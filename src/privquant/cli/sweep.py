@@ -44,6 +44,7 @@ def sweep(
     ] = None,
     workers: Annotated[int, typer.Option(help="Processes; 0 is all cores. The numbers do not depend on it.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted sweep.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace tables that are there.")] = False,
 ) -> None:
     """Simulate every cell of a grid many times and write a tidy table.
 
@@ -56,6 +57,9 @@ def sweep(
 
     if answers is not None:
         check_table_path(answers)
+    for path in (out, answers):
+        if path is not None and path.exists() and not (overwrite or resume):
+            raise InvalidInput(f"{path} is there already; give another name, or --overwrite")
     try:
         result = run_sweep(
             data,

@@ -127,6 +127,8 @@ class Transport:
                 reusable = answer.isclosed() and not answer.will_close  # closed: read to its end
         except TimeoutError as error:
             raise TryLater("deadline", f"{origin.host} did not answer in time") from error
+        except ConnectionRefusedError as error:
+            raise TryLater("unreachable", f"nothing listens at {origin.host}:{origin.port}") from error
         except (ConnectionError, http.client.IncompleteRead) as error:
             raise TryLater("unreachable", f"{origin.host} broke the connection off") from error
         except ssl.SSLCertVerificationError as error:

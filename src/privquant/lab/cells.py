@@ -22,6 +22,7 @@ from privquant.lab.problems import padded
 from privquant.lab.sample import Sample
 from privquant.lab.trials import BLOCK
 from privquant.protocols.base import Protocol
+from privquant.protocols.registry import check_options
 from privquant.protocols.registry import protocol as make_protocol
 from privquant.validation import check_choice, check_count, check_epsilon, check_quantile
 
@@ -63,6 +64,7 @@ class Cell:
         notes: Mapping[str, Any] | None = None,
     ) -> Cell:
         """A cell whose every setting was checked, the protocol's own options included."""
+        check_options(protocol, options or {})
         cell = cls(
             data,
             protocol,

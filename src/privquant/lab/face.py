@@ -24,7 +24,7 @@ from privquant.lab.run import Progress, run
 from privquant.lab.sample import Sample
 from privquant.messages import Estimate
 from privquant.protocols.base import Protocol, ThresholdProtocol
-from privquant.protocols.registry import DEFAULT_PROTOCOL, protocol_class
+from privquant.protocols.registry import DEFAULT_PROTOCOL, check_options, protocol_class
 from privquant.protocols.registry import protocol as make_protocol
 from privquant.validation import check_epsilon, check_quantiles
 
@@ -109,6 +109,7 @@ def quantile(
     check_epsilon(epsilon)
     wanted = check_quantiles(q)
     kind = protocol_class(protocol)
+    check_options(protocol, options)
     generator = _generator(rng)
     column = to_indices(values, domain, outside=outside, missing=missing, fractions=fractions)
     settings: dict[str, Any] = {"epsilon": epsilon, **options}

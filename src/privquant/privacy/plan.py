@@ -88,7 +88,10 @@ class Plan:
         lines = [self.verdict, *self.warnings, self.poisoning, ""]
         width = max(len(row.name) for row in self.rows)
         for row in self.rows:
-            lines.append(f"{row.name:{width}}  {row.trust:7}  {row.kind:10}  {show(self.missing, row.value)}")
+            line = f"{row.name:{width}}  {row.trust:7}  {row.kind:10}  {show(self.missing, row.value):>13}"
+            if row.kind == "measured":
+                line += f"  on the hardest data {show(self.missing, row.hardest)}"
+            lines.append(line)
         return "\n".join(lines)
 
 
@@ -268,9 +271,11 @@ def _verdict(unknown: str, given: dict[str, float], row: PlanRow, size: int, q: 
         return (
             f"{given['users']:,.0f} people at epsilon {given['epsilon']:g}: expect an error of "
             f"{100 * middle:.2g} percentile points, and up to {100 * value:.2g} in "
-            f"{given['confidence']:.0%} of collections."
+            f"{given['confidence']:.0%} of collections on typical data, "
+            f"{show(unknown, row.hardest)} on the hardest measured."
         )
-    return f"For {goal}: {unknown} {show(unknown, value)}."
+    hardest = "out of reach" if row.hardest is None else show(unknown, row.hardest)
+    return f"For {goal}: {unknown} {show(unknown, value)} on typical data, {hardest} on the hardest measured."
 
 
 def _goal(given: dict[str, float], q: float) -> str:
@@ -294,8 +299,8 @@ def _warnings(unknown: str, given: dict[str, float], row: PlanRow, q: float) -> 
     if alpha is not None and alpha >= 0.08:
         said.append(
             f"This will not tell much: an error of {100 * alpha:.2g} percentile points turns the median into "
-            f"anything from the {100 * max(0.5 - alpha, 0):.0f}th to the {100 * min(0.5 + alpha, 1):.0f}th "
-            "percentile. Ask more people or raise epsilon."
+            f"anything from rank {100 * max(0.5 - alpha, 0):.0f} % to {100 * min(0.5 + alpha, 1):.0f} %. "
+            "Ask more people or raise epsilon."
             if q == 0.5
             else f"This will not tell much: the answer's rank may be off by {100 * alpha:.2g} percentile points."
         )

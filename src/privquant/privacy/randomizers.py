@@ -106,7 +106,13 @@ class CallableRandomizer:
                 raise InvalidInput(
                     f"the randomizer's outputs must be hashable (numbers, strings, bytes, tuples): {error}"
                 ) from error
+            raise InvalidInput(f"the randomizer failed at input {value!r}: TypeError: {error}") from error
+        except InvalidInput:
             raise
+        except Exception as error:
+            raise InvalidInput(
+                f"the randomizer failed at input {value!r}: {type(error).__name__}: {error}"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)

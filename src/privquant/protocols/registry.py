@@ -26,6 +26,9 @@ _PROTOCOLS = {
 
 DEFAULT_PROTOCOL = "isotonic"
 
+# What every protocol is made with, and so none has as an option of its own.
+_GIVEN = ("domain", "users", "epsilon", "quantile", "guarantee")
+
 _OWN: dict[str, type[Protocol]] = {}
 
 
@@ -67,10 +70,19 @@ def protocol(name: str, domain: Domain, *, users: int, epsilon: float, **options
         raise InvalidInput(f"protocol {name!r} has no option {wrong}; it has {_options(made)}") from error
 
 
+def check_options(name: str, options: Mapping[str, Any]) -> None:
+    """For who passes options on beside the settings all protocols have: none of them may be one of those."""
+    for wrong in _GIVEN:
+        if wrong in options:
+            raise InvalidInput(
+                f"protocol {name!r} has no option {wrong!r}; it has {_options(protocol_class(name))}"
+            )
+
+
 def _options(made: type[Protocol]) -> str:
-    """The names a protocol's constructor takes, beyond the domain."""
+    """The names a protocol's constructor takes beyond what all of them do."""
     given = inspect.signature(made).parameters.values()
-    return ", ".join(p.name for p in given if p.kind is p.KEYWORD_ONLY)
+    return ", ".join(p.name for p in given if p.kind is p.KEYWORD_ONLY and p.name not in _GIVEN) or "none"
 
 
 def from_state(state: Mapping[str, Any]) -> Protocol:
