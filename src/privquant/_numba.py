@@ -38,10 +38,12 @@ else:
         from privquant._compiling import compiling
 
         class _Listener(event.Listener):
-            """Hears of every function that was not found in numba's cache."""
+            """Hears of every function that was not found in numba's cache; those of other packages are theirs."""
 
-            def on_start(self, _event: Any) -> None:
-                compiling()
+            def on_start(self, event: Any) -> None:
+                function = getattr(event.data.get("dispatcher"), "py_func", None)
+                if getattr(function, "__module__", "").startswith("privquant."):
+                    compiling()
 
             def on_end(self, _event: Any) -> None:
                 pass

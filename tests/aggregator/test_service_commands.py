@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -131,6 +132,36 @@ def test_a_campaign_from_its_commands_through_backup_and_restore(tmp_path: Path)
         assert not (tmp_path / "late.csv").exists()
         out(privquant("campaign", "delete", campaign, "--yes", **here))
         assert out(privquant("campaign", "list", **here)) == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--data", "{file}"), "cannot be the data folder"),
+        (
+            ("--data", "{folder}", "--port", "{taken}"),
+            "cannot listen on 127.0.0.1, port {taken}: Address already in use",
+        ),
+        (("--data", "{folder}", "--host", "300.1.1.1"), "cannot listen on 300.1.1.1, port 8470"),
+        (("--data", "{folder}", "--public-url", "ftp://x"), "must start with https:// or http://, got 'ftp://x'"),
+        (
+            ("--data", "{folder}", "--database", "postgresql://me:word@127.0.0.1:{free}/none"),
+            "the database at 127.0.0.1 does not let this server in",
+        ),
+    ],
+)
+def test_a_server_that_cannot_start_says_why_in_one_line(
+    arguments: tuple[str, ...], reason: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        names = {"file": tmp_path / "file", "folder": tmp_path / "folder", "free": free_port()}
+        names["taken"] = busy.getsockname()[1]
+        done = privquant("serve", *(part.format(**names) for part in arguments))
+    lines = [line for line in done.stderr.splitlines() if line.startswith("privquant: ")]
+    assert (done.returncode, len(lines)) == (2, 1)
+    assert reason.format(**names) in lines[0]
+    assert "word" not in done.stderr
 
 
 def test_a_server_that_takes_its_time_is_not_waited_for_in_silence(

@@ -38,12 +38,16 @@ def test_it_is_said_once_by_all_workers_and_not_when_the_cache_is_warm(tmp_path:
         assert COMPILING not in done.stdout
 
 
-def test_the_library_says_nothing(tmp_path: Path) -> None:
-    code = "import privquant._numba as n; print(n.njit(lambda x: x + 1)(1) if n.HAVE_NUMBA else 2)"
-    done = run(tmp_path / "cache", "-c", code)
-    assert (done.stdout, done.stderr) == ("2\n", "")
-    told = run(tmp_path / "cache", "-c", f"from privquant._compiling import announce; announce(print); {code}")
-    assert told.stdout == f"{COMPILING}\n2\n"  # the twin: the same function, and somebody who listens
+def test_the_library_logs_it_and_only_of_its_own(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    code = "from privquant.protocols.isotonic_rules import batch_size; print(batch_size(100), batch_size(100.0))"
+    done = run(tmp_path / "one", "-c", code)
+    assert (done.stdout, done.stderr) == ("2 2.0\n", f"{COMPILING}\n")
+    told = run(tmp_path / "two", "-c", f"from privquant._compiling import announce; announce(print); {code}")
+    assert (told.stdout, told.stderr) == (f"{COMPILING}\n2 2.0\n", "")
+    code = "import privquant._numba as n; print(n.njit(lambda x: x + 1)(1))"
+    other = run(tmp_path / "three", "-c", code)
+    assert (other.stdout, other.stderr) == ("2\n", "")
 
 
 def test_each_announcement_is_for_one_line() -> None:

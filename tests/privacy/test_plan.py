@@ -9,7 +9,7 @@ from privquant.domain import Integers
 from privquant.errors import InvalidInput
 from privquant.privacy import limits
 from privquant.privacy.calibration import calibrated, calibration
-from privquant.privacy.plan import PlanRow, _ties, plan
+from privquant.privacy.plan import _easier, plan
 
 DOMAIN = Integers(0, 2**20 - 1)
 FULL = {"users": 5000, "alpha": 0.03, "epsilon": 1.0, "confidence": 0.9}
@@ -122,20 +122,22 @@ def test_bounds_grow_as_the_paper_says():
 
 
 @pytest.mark.parametrize(
-    ("unknown", "limit", "easier", "harder", "said"),
+    ("unknown", "given", "easier", "harder", "said"),
     [
-        ("users", 11243.0, 5880.0, 17364.0, "users at least 11,243"),
-        ("alpha", 0.047, 0.039, 0.058, "alpha at least 4.7 points"),
-        ("epsilon", 1.43, 1.03, 1.51, "epsilon at least 1.43"),
-        ("confidence", 0.785, 0.892, 0.65, "confidence at most 78.5%"),
+        ("users", {"alpha": 0.02, "epsilon": 1.0, "confidence": 0.95}, 8000, 8800, "users at least 8,842"),
+        ("alpha", {"users": 8842, "epsilon": 1.0, "confidence": 0.95}, 0.018, 0.0199, "alpha at least 2 points"),
+        ("confidence", {"users": 8842, "epsilon": 1.0, "alpha": 0.02}, 0.98, 0.96, "confidence at most 95.0%"),
     ],
 )
-def test_a_plan_that_counts_on_ties_says_so(unknown, limit, easier, harder, said):
-    bound = PlanRow("information limit", "local", "limit", limit)
-    (warning,) = _ties(unknown, bound, PlanRow("isotonic", "local", "measured", easier))
+def test_a_plan_that_counts_on_ties_says_so(unknown, given, easier, harder, said):
+    """Against the limit of the very people asked; a number that is only better than the other limit has another
+    reason, and one that is no better has none to be told.
+    """
+    (warning,) = _easier(unknown, given, 0.5, None, easier)
+    assert "values that repeat" in warning
     assert said in warning
-    assert _ties(unknown, bound, PlanRow("isotonic", "local", "measured", harder)) == []
-    assert _ties(unknown, bound, PlanRow("isotonic", "local", "measured", None)) == []
+    assert _easier(unknown, given, 0.5, None, harder) == []
+    assert _easier(unknown, given, 0.5, None, None) == []
 
 
 @pytest.mark.parametrize("size", [2, 256, 2**20])
@@ -159,3 +161,27 @@ def test_a_plan_shows_its_verdict():
 def test_liars_are_a_fraction():
     with pytest.raises(InvalidInput, match="fraction in \\[0, 1\\), got 'x'"):
         plan(domain=Integers(0, 255), users=10, epsilon=1.0, alpha=0.1, liars="x")
+
+
+def test_the_limit_of_the_very_people_asked_has_no_sampling_error():
+    """The .93 of docs/isotonic.md: 2,500 users, within 4 points, at the median."""
+    settings = {"alpha": 0.04, "epsilon": 0.879, "confidence": 0.93}
+    assert limits.limit_of_the_asked(**settings) == pytest.approx(2500, rel=0.02)
+    assert limits.limit_of_the_asked(**settings) < 0.85 * limits.information_limit(**settings)
+
+
+def test_a_plan_below_the_limit_says_why():
+    asked = plan(domain=Integers(0, 500_000), alpha=0.02, epsilon=1.0, confidence=0.95)
+    assert any("the very people asked" in warning and "11,243" in warning for warning in asked.warnings)
+    ties = plan(domain=Integers(0, 50), users=10_000, epsilon=1.0, confidence=0.9, quantile=0.9)
+    assert any("values that repeat" in warning for warning in ties.warnings)
+    enough = plan(domain=Integers(0, 2**40), users=10_000, epsilon=0.3, confidence=0.9)
+    assert not any("repeat" in warning or "very people" in warning for warning in enough.warnings)
+
+
+def test_a_plan_says_typical_and_hardest():
+    found = plan(domain=Integers(0, 500_000), alpha=0.02, epsilon=1.0, confidence=0.95)
+    row = next(r for r in found.rows if r.kind == "measured")
+    for text in (found.verdict, str(found)):
+        assert f"{math.ceil(row.value):,}" in text
+        assert f"{math.ceil(row.hardest):,}" in text

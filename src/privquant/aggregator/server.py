@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import shutil
@@ -16,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import IO
+from urllib.parse import urlsplit
 
 import uvicorn
 
@@ -25,10 +27,13 @@ from privquant.aggregator.settings import Settings, settings_from
 from privquant.errors import InvalidInput
 
 _FD = "PRIVQUANT_LISTENING_FD"
+_DATABASE_SECONDS = 15.0
 
 
 def run(settings: Settings) -> int:
     """Serve until told to stop (SIGTERM, SIGINT); requests in hand are finished first. The exit code."""
+    if settings.database:
+        _database_answers(settings)
     if settings.workers > 1:
         _can_listen(settings)
         return _supervise(settings)
@@ -84,6 +89,28 @@ class _Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _database_answers(settings: Settings) -> None:
+    """A database that is not there is said in one line, and not by a traceback in the log."""
+    from privquant.aggregator.store.migrate import open_engine
+
+    async def look() -> None:
+        engine = open_engine(settings)
+        try:
+            async with asyncio.timeout(_DATABASE_SECONDS), engine.connect():
+                pass
+        finally:
+            await engine.dispose()
+
+    try:
+        asyncio.run(look())
+    except Exception as error:
+        reason = "it took too long" if isinstance(error, TimeoutError) else (str(error).splitlines() or [""])[0]
+        where = urlsplit(settings.database)
+        raise InvalidInput(
+            f"the database at {where.hostname or 'the local socket'} does not let this server in: {reason}"
+        ) from error
 
 
 def _can_listen(settings: Settings) -> None:

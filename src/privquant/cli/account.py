@@ -97,7 +97,7 @@ def account(
     table = Table(title=title)
     table.add_column("method")
     for heading in ("epsilon", "local epsilon", "coin noise, users", "coin noise, points"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", overflow="fold")
     for rung in rungs:
         table.add_row(
             rung.method,
@@ -128,7 +128,7 @@ def _compare(delta: float, plot: Path | None, as_json: bool) -> None:
 
     table = Table(title=f"Users needed for the same coin-noise error, delta {delta:g}")
     for heading in ("epsilon", "exact: users", "local epsilon", "error, points", "lemma: users", "times fewer"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", overflow="fold")
     for row in rows:
         table.add_row(
             f"{row.epsilon:g}",

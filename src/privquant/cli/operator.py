@@ -110,6 +110,7 @@ def backup(
     from privquant.aggregator.backup import backup as copy
 
     copy(_settings(data, database), target)
+    typer.echo(f"copied to {target}", err=True)
 
 
 def restore(
@@ -120,7 +121,9 @@ def restore(
     """Make a backup the store of an empty data folder."""
     from privquant.aggregator.backup import restore as put_back
 
-    put_back(_settings(data, database), source)
+    settings = _settings(data, database)
+    put_back(settings, source)
+    typer.echo(f"restored to {settings.data}", err=True)
 
 
 def _settings(data: Path | None, database: str | None) -> Settings:

@@ -62,8 +62,8 @@ def plan(
     table.add_column("way")
     table.add_column("trust")
     table.add_column("kind")
-    table.add_column(found.missing, justify="right")
-    table.add_column("on the hardest data", justify="right")
+    table.add_column(found.missing, justify="right", overflow="fold")
+    table.add_column("on the hardest data", justify="right", overflow="fold")
     for row in found.rows:
         value = row.note if row.note.startswith("says nothing") else show(found.missing, row.value)
         hardest = show(found.missing, row.hardest) if row.kind == "measured" else ""
@@ -73,7 +73,10 @@ def plan(
         "limit: everyone asked at the true quantile of the population they were drawn from. "
         "order: order of growth only, constant 1."
     )
-    console.print("measured: simulated on five shapes of data: the middle one of them, and the worst.")
+    console.print(
+        "measured: simulated on five shapes of data, the middle one of them and the worst, for the quantile of the "
+        "very people asked."
+    )
     console.print(f"[bold]{found.verdict}[/bold]")
     for warning in found.warnings:
         console.print(f"[bold red]{warning}[/bold red]")

@@ -163,6 +163,9 @@ _SEPARATOR = re.compile(rf":(?=(?:{'|'.join((*_RECIPE_KEYS, *_FILE_KEYS))})=)")
 def parse(text: str) -> DataSet:
     """A data set from one line: NAME:n=..:B=..[:seed=..] or FILE:column=..:low=..:high=.."""
     head, *parts = _SEPARATOR.split(text)
+    for part in parts:
+        if ":" in part and not Path(head).suffix:
+            raise InvalidInput(f"data set {text!r} takes {', '.join(_RECIPE_KEYS)}, got {part.split(':', 1)[1]!r}")
     given = dict(part.split("=", 1) for part in parts)
     if Path(head).suffix:
         return _parse_file(head, given)
@@ -200,7 +203,9 @@ def whole_number(text: str, name: str) -> int:
     """A whole number as people write it: 262144, 262_144, 4^9, 1e6, -5."""
     cleaned = text.strip().replace("_", "")
     power = re.fullmatch(r"(\d+)(\^|\*\*|e\+?)(\d+)", cleaned)
-    if power and int(power[3]) <= 64:
+    if power and int(power[3]) > 64:
+        raise InvalidInput(f"{name} must have an exponent of at most 64, got {text!r}")
+    if power:
         number, exponent = int(power[1]), int(power[3])
         raised: int = number * 10**exponent if power[2][0] == "e" else number**exponent
         return raised

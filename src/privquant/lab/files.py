@@ -64,7 +64,7 @@ def _header(file: Path, rows: Any) -> list[str]:
     try:
         names: list[str] | None = next(rows, None)
     except (UnicodeDecodeError, csv.Error) as error:
-        raise InvalidInput(f"{file} is not a text file in UTF-8: {error}") from error
+        raise InvalidInput(f"{file} is not a text file in UTF-8; save it as such") from error
     if not names:
         raise InvalidInput(f"{file} is empty: a first line with the column names is needed")
     return names
@@ -77,10 +77,18 @@ def _chosen(file: Path, names: list[str], column: str | None) -> str:
             raise InvalidInput(f"{file} has {len(names)} columns ({listed}): say which one")
         return names[0]
     if column not in names:
-        raise InvalidInput(f"{file} has no column {column!r}; it has {listed}")
+        hint = _other_separator(file, names)
+        raise InvalidInput(f"{file} has no column {column!r}; it has {listed}{hint}")
     if names.count(column) > 1:
         raise InvalidInput(f"{file} has {names.count(column)} columns named {column!r}")
     return column
+
+
+def _other_separator(file: Path, names: list[str]) -> str:
+    """Where a file looks as if it used another separator than its ending says."""
+    used = _SEPARATORS.get(file.suffix.lower())
+    other = next((sign for sign in (";", "\t", ",") if used and sign != used and sign in names[0]), None)
+    return f" (columns are separated by {used!r} there, and this one has {other!r} in it)" if other else ""
 
 
 def _parquet_file(file: Path) -> Any:

@@ -42,7 +42,7 @@ ProtocolSpec = str | tuple[str, Mapping[str, Any]]
 """A protocol's name, alone or with its options."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sweep:
     """Cells and their outcomes, in the order of the grid."""
 
@@ -50,6 +50,9 @@ class Sweep:
     outcomes: tuple[Outcome, ...]
     seed: int
     alphas: tuple[float, ...] = ALPHAS
+
+    def __repr__(self) -> str:
+        return f"Sweep({len(self.cells):,} cells, seed {self.seed})"
 
     @property
     def rows(self) -> list[dict[str, Any]]:

@@ -21,12 +21,12 @@ from privquant.lab.engine import simulator
 from privquant.lab.sample import Sample
 from privquant.protocols.base import Protocol
 from privquant.protocols.registry import protocol as make_protocol
-from privquant.validation import check_choice, check_count
+from privquant.validation import check_choice, check_count, check_probability
 
 BLOCK = 50
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trials:
     """Answers of independent runs: one row a trial (and a column a quantile where several were asked)."""
 
@@ -46,7 +46,14 @@ class Trials:
     def success(self, alpha: float) -> float:
         """Share of trials whose answer v has F(v-1) < q + alpha and F(v) > q - alpha (first quantile)."""
         q = self.template.quantile
+        check_probability(alpha, "alpha")
         return float(self.sample.success(self.indices[:, 0], q, alpha).mean())
+
+    def __repr__(self) -> str:
+        made = self.template
+        return (
+            f"Trials({self.indices.shape[0]:,} runs of {made.name}, {made.users:,} users, epsilon {made.epsilon:g})"
+        )
 
     def rank_errors(self) -> NDArray[np.float64]:
         """Distance of q to [F(v-1), F(v)] for each trial (first quantile)."""

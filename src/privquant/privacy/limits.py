@@ -28,6 +28,14 @@ def information_limit(*, alpha: float, epsilon: float, confidence: float, quanti
     return rate * (1 - rate) * (spread / (kappa * alpha)) ** 2
 
 
+def limit_of_the_asked(*, alpha: float, epsilon: float, confidence: float, quantile: float = 0.5) -> float:
+    """The same for the quantile of the very users asked: the coin's noise alone, (1-kappa^2)/(4 kappa^2 n)."""
+    kappa = kappa_of(epsilon)
+    rate = 0.5 + kappa * (quantile - 0.5)
+    drawn = information_limit(alpha=alpha, epsilon=epsilon, confidence=confidence, quantile=quantile)
+    return drawn * (1 - kappa**2) / (4 * rate * (1 - rate))
+
+
 def adaptive_lower_bound(*, alpha: float, epsilon: float, size: int) -> float:
     """Theorem 1.2: Omega(log B / (eps^2 alpha^2)) for any sequentially adaptive protocol (eps < 1). Constant 1."""
     return math.log(size) / (epsilon * alpha) ** 2

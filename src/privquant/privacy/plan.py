@@ -156,7 +156,7 @@ def plan(
         rows=rows,
         verdict=_verdict(unknown, given, solved, size, q),
         poisoning=_poisoning(liars, known_epsilon, q),
-        warnings=(*_warnings(unknown, given, solved, q), *_ties(unknown, rows[0], solved)),
+        warnings=(*_warnings(unknown, given, solved, q), *_easier(unknown, given, q, rows[0].value, solved.value)),
     )
 
 
@@ -178,8 +178,8 @@ def _rows(unknown: str, given: dict[str, float], size: int, q: float, delta: flo
     big = max(size, 2)
     rows = [
         bound("information limit", "local", "limit", limits.information_limit, *three, quantile=q),
-        bound("any adaptive protocol, at least", "local", "order", limits.adaptive_lower_bound, *two, size=big),
-        bound("any non-adaptive one, at least", "local", "order", limits.non_adaptive_lower_bound, *two, size=big),
+        bound("any adaptive protocol, grows as", "local", "order", limits.adaptive_lower_bound, *two, size=big),
+        bound("any non-adaptive one, grows as", "local", "order", limits.non_adaptive_lower_bound, *two, size=big),
         bound("tree, error sketch", "local", "order", limits.tree_sketch, *two, size=big),
         bound("DpBayeSS, theorem", "local", "order", limits.adaptive_upper_bound, *two, size=big),
         bound("naive search, theorem", "local", "sufficient", _naive_sufficient, *three, size=big),
@@ -201,6 +201,16 @@ def _rows(unknown: str, given: dict[str, float], size: int, q: float, delta: flo
 def _limit(q: float) -> Holds:
     def holds(full: dict[str, float]) -> bool:
         needs = limits.information_limit(
+            alpha=full["alpha"], epsilon=full["epsilon"], confidence=full["confidence"], quantile=q
+        )
+        return full["users"] >= needs
+
+    return holds
+
+
+def _limit_of_the_asked(q: float) -> Holds:
+    def holds(full: dict[str, float]) -> bool:
+        needs = limits.limit_of_the_asked(
             alpha=full["alpha"], epsilon=full["epsilon"], confidence=full["confidence"], quantile=q
         )
         return full["users"] >= needs
@@ -320,18 +330,32 @@ def _warnings(unknown: str, given: dict[str, float], row: PlanRow, q: float) -> 
     return said
 
 
-def _ties(unknown: str, limit: PlanRow, measured: PlanRow) -> list[str]:
-    """Said where the shapes measured had ties that make the quantile easier than the limit allows without them."""
-    if limit.value is None or measured.value is None:
+def _easier(
+    unknown: str, given: dict[str, float], q: float, limit: float | None, measured: float | None
+) -> list[str]:
+    """Said where the measured number is better than the limit: because values repeat in the data measured, or only
+    because it is about the very people asked, of whom there is no sampling error.
+    """
+    if measured is None:
         return []
-    if unknown == "confidence":
-        easier = measured.value > limit.value + 0.02
-    else:
-        easier = measured.value < 0.95 * limit.value
-    if not easier:
-        return []
-    bound = f"{unknown} {'at most' if unknown == 'confidence' else 'at least'} {show(unknown, limit.value)}"
-    return [f"This counts on values that repeat, as in the data measured. Without ties: {bound}."]
+    word = f"{unknown} {'at most' if unknown == 'confidence' else 'at least'}"
+    own = _solve(unknown, given, _limit_of_the_asked(q))
+    if own is not None and _better(unknown, measured, own):
+        return [
+            "This counts on values that repeat, as in the data measured. "
+            f"Without ties: {word} {show(unknown, own)}."
+        ]
+    if limit is not None and _better(unknown, measured, limit):
+        return [
+            "This is about the very people asked. For the quantile of a population they are drawn from: "
+            f"{word} {show(unknown, limit)}."
+        ]
+    return []
+
+
+def _better(unknown: str, measured: float, limit: float) -> bool:
+    """Beyond what a table of measured errors leaves open."""
+    return measured > limit + 0.02 if unknown == "confidence" else measured < 0.95 * limit
 
 
 def _poisoning(liars: float, epsilon: float | None, q: float) -> str:
@@ -339,7 +363,7 @@ def _poisoning(liars: float, epsilon: float | None, q: float) -> str:
         return "No epsilon does it, so nothing can be said about liars."
     anywhere = breakdown(epsilon=epsilon, quantile=q)
     if liars >= anywhere:
-        return f"{liars:.1%} liars can move the answer to an end of the domain (from {anywhere:.1%} on)."
+        return f"{liars:.1%} liars can move the answer to an end of the domain (from {100 * anywhere:.2g}% on)."
     moved = shift(liars, epsilon=epsilon, quantile=q)
     return (
         f"{liars:.1%} liars can move the answer's rank by {100 * moved.low:+.2g} to {100 * moved.high:+.2g} "

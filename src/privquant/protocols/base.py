@@ -79,6 +79,13 @@ class Protocol(ABC):
         self.given_up = 0
         self.unused = 0
 
+    def __repr__(self) -> str:
+        wanted = ", ".join(f"{q:g}" for q in self.quantiles)
+        return (
+            f"<{self.name}: quantile {wanted} of {self.domain!r}, epsilon {self.epsilon:g}, "
+            f"{self.heard:,} of {self.users:,} users heard>"
+        )
+
     @property
     def quantile(self) -> float:
         return self.quantiles[0]
