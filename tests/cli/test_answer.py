@@ -88,6 +88,9 @@ def test_try_later_exits_with_4(server, privquant):
     assert done.returncode == 4
     form = json.loads(done.stdout)
     assert (form["final"], form["reason"], form["retry_after"]) == (False, "not-yet", 600)
+    server.on["query"] = lambda request: reply(503, problem_body("campaign-paused", "paused"), Retry_After="600")
+    paused = privquant(server.invite(token=new_token()), "5", "--json")
+    assert (paused.returncode, json.loads(paused.stdout)["reason"]) == (4, "not-yet")
 
 
 @pytest.mark.parametrize("value", ["", "many", "nan", "9" * 2000])

@@ -61,8 +61,8 @@ def create(
     question: Annotated[str, typer.Option(help="What is asked, in words people see.")],
     users: Annotated[int, typer.Option(help="How many are to answer.")],
     epsilon: Annotated[float, typer.Option(help="Privacy of each answer; smaller is more private.")] = 1.0,
-    low: Annotated[str | None, typer.Option(help="Lowest value that can occur.")] = None,
-    high: Annotated[str | None, typer.Option(help="Highest value that can occur.")] = None,
+    low: Annotated[str | None, typer.Option(help="Lowest value that can occur; needed.")] = None,
+    high: Annotated[str | None, typer.Option(help="Highest value that can occur; needed.")] = None,
     bins: Annotated[int | None, typer.Option(help="For continuous values: this many bins.")] = None,
     log: Annotated[bool, typer.Option("--log", help="With --bins: bins of equal ratio.")] = False,
     quantile: Annotated[

@@ -30,8 +30,10 @@ def estimate(
     file: Annotated[Path, typer.Argument(help="CSV or Parquet file.", show_default=False)],
     column: Annotated[str, typer.Option(help="Column that holds the numbers.", show_default=False)],
     epsilon: Annotated[float, typer.Option(help="Privacy of each user's answer; smaller is more private.")] = 1.0,
-    low: Annotated[str | None, typer.Option(help="Lowest value that can occur (not taken from the data).")] = None,
-    high: Annotated[str | None, typer.Option(help="Highest value that can occur.")] = None,
+    low: Annotated[
+        str | None, typer.Option(help="Lowest value that can occur; needed, never taken from the data.")
+    ] = None,
+    high: Annotated[str | None, typer.Option(help="Highest value that can occur; needed.")] = None,
     bins: Annotated[
         int | None,
         typer.Option(help="For continuous values: this many equal bins between low and high."),

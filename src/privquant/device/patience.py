@@ -86,7 +86,8 @@ class Caller:
             raise TransportRefused("not-http", f"{host} answered with the unexpected HTTP status {status}")
         if problem.final and status < 500:
             raise ServerRefused("server-refused", f"{host} refused: {said}")
-        reason = "not-yet" if status == 425 else "server-error"
+        waiting = status == 425 or problem.code in ("campaign-paused", "all-places-taken")
+        reason = "not-yet" if waiting else "server-error"
         return TryLater(reason, f"{host} cannot take an answer now: {said}", _seconds(response.retry_after))
 
 
