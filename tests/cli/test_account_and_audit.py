@@ -45,6 +45,18 @@ def test_account_as_json(run: Any) -> None:
     assert found["guarantee"]["epsilon"] <= 1.0
 
 
+def test_account_shows_what_is_reached_where_the_cap_decides(run: Any) -> None:
+    code, out, _ = run("account", "--epsilon", "1", "--cap", "2", "--json")
+    assert code == 0
+    found = json.loads(out)
+    exact = found["methods"][0]
+    assert exact["local_epsilon"] == 2.0
+    assert exact["epsilon"] == pytest.approx(found["guarantee"]["epsilon"], rel=1e-6)
+    assert exact["epsilon"] < 0.04
+    loose = json.loads(run("account", "--epsilon", "1", "--cap", "20", "--json")[1])["methods"][0]
+    assert loose["epsilon"] == 1.0
+
+
 def test_account_of_a_given_coin_and_of_drop_outs(run: Any) -> None:
     code, out, _ = run("account", "--local-epsilon", "6", "--batch", "100000", "--answered", "50000")
     assert code == 0

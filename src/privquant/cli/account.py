@@ -62,6 +62,7 @@ def account(
     if local_epsilon is None:
         rungs = comparison.ladder(epsilon=chosen, delta=delta, batch=batch, cap=cap, colluding=colluding, rtol=rtol)
         title = f"The most honest coin for epsilon {chosen:g}, delta {delta:g} in a batch of {batch:,}"
+        title += "" if cap is None else f", local epsilon at most {cap:g}"
     else:
         rungs = comparison.verdicts(
             local_epsilon=local_epsilon, delta=delta, batch=batch, colluding=colluding, rtol=rtol

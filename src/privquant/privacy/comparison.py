@@ -48,14 +48,22 @@ def ladder(
     rtol: float = 1e-3,
     methods: Iterable[str] = shuffle.METHODS,
 ) -> list[Rung]:
-    """For every method the most honest coin that keeps (epsilon, delta) in a batch."""
+    """For every method the most honest coin that keeps (epsilon, delta) in a batch.
+
+    Where the cap decides, a smaller epsilon is reached than asked for, and that is the one in the rung.
+    """
     rungs = []
     for method in methods:
         local = shuffle.local_epsilon(
             epsilon=epsilon, delta=delta, batch=batch, method=method, cap=cap, colluding=colluding, rtol=rtol
         )
+        reached = epsilon
+        if cap is not None and local >= cap:
+            reached = shuffle.epsilon(
+                local_epsilon=local, batch=batch, delta=delta, method=method, colluding=colluding, rtol=rtol
+            )
         noise = coin_noise(local, batch)
-        rungs.append(Rung(method, epsilon, local, noise, noise * batch))
+        rungs.append(Rung(method, min(epsilon, reached), local, noise, noise * batch))
     return rungs
 
 
