@@ -99,6 +99,11 @@ def test_a_campaign_from_its_commands_through_backup_and_restore(tmp_path: Path)
         assert privquant("campaign", "show", "", **here).returncode == 2
         stranger = privquant("campaign", "list", **(here | {"PRIVQUANT_TOKEN": "pqo_x"}))
         assert (stranger.returncode, "does not know the token" in stranger.stderr) == (2, True)
+        with mock.patch.object(sys, "stdin", io.StringIO("n\n")):
+            slip = privquant("campaign", "invites", campaign[:10], 501, tmp_path / "many.csv", **here)
+        assert (slip.returncode, (tmp_path / "many.csv").exists()) == (1, False)
+        out(privquant("campaign", "invites", campaign[:10], 501, tmp_path / "many.csv", "--yes", **here))
+        assert len((tmp_path / "many.csv").read_text().splitlines()) == 502
         out(privquant("campaign", "invites", campaign[:10], 40, tmp_path / "invites.csv", **here))
         assert (tmp_path / "invites.csv").stat().st_mode & 0o077 == 0
         invites = (tmp_path / "invites.csv").read_text().splitlines()[1:]
@@ -172,7 +177,7 @@ def test_a_server_that_takes_its_time_is_not_waited_for_in_silence(
     with Serve(tmp_path) as server:
         here = {"PRIVQUANT_TOKEN": token, "PRIVQUANT_SERVER": server.url}
         assert "waiting" not in privquant("campaign", "list", **here).stderr
-        monkeypatch.setattr("privquant.cli.campaign._SOON", 0.2)
+        monkeypatch.setattr("privquant.cli._server._SOON", 0.2)
         server.process.send_signal(signal.SIGSTOP)
         go_on = threading.Timer(1.0, server.process.send_signal, [signal.SIGCONT])
         go_on.start()

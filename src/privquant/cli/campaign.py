@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import ssl
-import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,23 +14,19 @@ import typer
 
 from privquant.cli._domain import domain_of
 from privquant.cli._quantiles import quantiles_of
+from privquant.cli._server import Refusal, call, send
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.messages import Rank
 from privquant.validation import check_count
 
 _CALL = 100_000  # invites a request
 _AMPLE = 10  # more invites than this many for each person planned is likely a slip of the finger
-_SOON = 3.0  # seconds after which a person wonders what is going on
 
 Server = Annotated[
     str, typer.Option(envvar="PRIVQUANT_SERVER", help="Address of the server, e.g. https://ask.example.org.")
 ]
 Identity = Annotated[str, typer.Argument(help="The campaign's id, or enough of its start to be the only one.")]
 HERE = "http://127.0.0.1:8470"
-
-
-class Refusal(PrivquantError):
-    """The server said no."""
 
 
 def register(app: typer.Typer) -> None:
@@ -97,12 +89,12 @@ def create(
         "waves": {"count": waves, "seconds": wave_seconds},
         "deadline": int(time.time() + days * 86_400),
     }
-    typer.echo(_call(server, "POST", "/v1/campaigns", form)["id"])
+    typer.echo(call(server, "POST", "/v1/campaigns", form)["id"])
 
 
 def show_all(server: Server = HERE) -> None:
     """List campaigns."""
-    found = _call(server, "GET", "/v1/campaigns")
+    found = call(server, "GET", "/v1/campaigns")
     if not found:
         typer.echo("there is no campaign yet; `privquant campaign create` makes one", err=True)
     for line in found:
@@ -116,7 +108,7 @@ def show(
     server: Server = HERE,
 ) -> None:
     """Show a campaign's progress and its estimates."""
-    found = _call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}")
+    found = call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}")
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
@@ -147,7 +139,7 @@ def invites(
     if number < 1:
         raise InvalidInput(f"at least 1 invite is needed, got {number}")
     identity = _whole(server, campaign)
-    planned = _call(server, "GET", f"/v1/campaigns/{identity}")["planned_users"]
+    planned = call(server, "GET", f"/v1/campaigns/{identity}")["planned_users"]
     if number > _AMPLE * planned and not yes:
         typer.confirm(f"Make {number:,} invites, where {planned:,} people are planned for?", abort=True)
     try:
@@ -160,7 +152,7 @@ def invites(
             out.write("invite\n")
             while written < number:
                 count = min(_CALL, number - written)
-                lines = _send(server, "POST", f"/v1/campaigns/{identity}/invites", {"count": count}).decode()
+                lines = send(server, "POST", f"/v1/campaigns/{identity}/invites", {"count": count}).decode()
                 out.write(lines.partition("\n")[2])
                 out.flush()
                 written += count
@@ -196,12 +188,12 @@ def link(
 ) -> None:
     """Print one open link for many people. A new one replaces the old."""
     identity = _whole(server, campaign)
-    typer.echo(_call(server, "POST", f"/v1/campaigns/{identity}/link", {"places": places})["invite"])
+    typer.echo(call(server, "POST", f"/v1/campaigns/{identity}/link", {"places": places})["invite"])
 
 
 def _turn(name: str) -> Any:
     def turn(campaign: Identity, server: Server = HERE) -> None:
-        answer = _call(server, "POST", f"/v1/campaigns/{_whole(server, campaign)}/{name}")
+        answer = call(server, "POST", f"/v1/campaigns/{_whole(server, campaign)}/{name}")
         typer.echo(answer["state"])
 
     return turn
@@ -216,17 +208,17 @@ def close(
     identity = _whole(server, campaign)
     if not yes:
         typer.confirm(f"Close {identity} for good?", abort=True)
-    typer.echo(_call(server, "POST", f"/v1/campaigns/{identity}/close")["state"])
+    typer.echo(call(server, "POST", f"/v1/campaigns/{identity}/close")["state"])
 
 
 def export(campaign: Identity, server: Server = HERE) -> None:
     """Print manifest, counts and estimates as JSON; no token is in it."""
-    typer.echo(json.dumps(_call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}/export"), indent=1))
+    typer.echo(json.dumps(call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}/export"), indent=1))
 
 
 def verify(campaign: Identity, server: Server = HERE) -> None:
     """Rebuild the estimate from the log of reports and compare; exit code 1 if anything differs."""
-    found = _call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}/verify")
+    found = call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}/verify")
     typer.echo(json.dumps(found, indent=1))
     if not found["ok"]:
         raise typer.Exit(1)
@@ -239,12 +231,12 @@ def delete(
 ) -> None:
     """Erase a closed campaign: tokens, reports, counts."""
     identity = _whole(server, campaign)
-    state = _call(server, "GET", f"/v1/campaigns/{identity}")["state"]
+    state = call(server, "GET", f"/v1/campaigns/{identity}")["state"]
     if state != "closed":
         raise InvalidInput(f"only a closed campaign can be erased, and this one is {state}: close it first")
     if not yes:
         typer.confirm(f"Erase {identity} and all its reports?", abort=True)
-    _send(server, "DELETE", f"/v1/campaigns/{identity}")
+    send(server, "DELETE", f"/v1/campaigns/{identity}")
     typer.echo("erased", err=True)
 
 
@@ -273,7 +265,7 @@ def _whole(server: str, start: str) -> str:
         return start
     if not start:
         raise InvalidInput("give the campaign's id, or its first digits")
-    found = [line["id"] for line in _call(server, "GET", "/v1/campaigns") if line["id"].startswith(start)]
+    found = [line["id"] for line in call(server, "GET", "/v1/campaigns") if line["id"].startswith(start)]
     if not found:
         raise InvalidInput(
             f"no campaign has an id that starts with {start!r}; `privquant campaign list` shows them"
@@ -281,61 +273,3 @@ def _whole(server: str, start: str) -> str:
     if len(found) > 1:
         raise InvalidInput(f"{len(found)} campaigns have an id that starts with {start!r}; give more of it")
     return str(found[0])
-
-
-def _call(server: str, method: str, path: str, form: Any = None) -> Any:
-    return json.loads(_send(server, method, path, form))
-
-
-def _send(server: str, method: str, path: str, form: Any = None) -> bytes:
-    from privquant.wire import parse_problem
-
-    token = os.environ.get("PRIVQUANT_TOKEN")
-    if not token:
-        raise InvalidInput("set PRIVQUANT_TOKEN to an operator's token (privquant operator add NAME)")
-    if not server.startswith(("http://", "https://")):
-        raise InvalidInput(f"the server's address starts with https:// or http://, got {server!r}")
-    body = None if form is None else json.dumps(form).encode()
-    request = urllib.request.Request(server.rstrip("/") + path, data=body, method=method)
-    request.add_header("authorization", f"Bearer {token}")
-    request.add_header("content-type", "application/json")
-    try:
-        with _said_if_slow(server), urllib.request.urlopen(request, timeout=120) as answer:
-            return bytes(answer.read())
-    except urllib.error.HTTPError as error:
-        problem = parse_problem(error.code, error.read())
-        if error.code == 401:
-            raise Refusal(
-                f"{server} does not know the token in PRIVQUANT_TOKEN; `privquant operator add NAME`, run where "
-                "its data folder is, makes one"
-            ) from error
-        raise Refusal(f"{server} says: {problem.detail}") from error
-    except (urllib.error.URLError, OSError) as error:
-        raise Refusal(f"{server} does not answer: {_reason(error)}") from error
-
-
-def _reason(error: Exception) -> str:
-    """Why there was no answer, in words."""
-    cause = error.reason if isinstance(error, urllib.error.URLError) else error
-    if isinstance(cause, ConnectionRefusedError):
-        return "nothing listens there; is the server running (`privquant serve`)?"
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"its certificate is not valid: {cause.verify_message}"
-    if isinstance(cause, ssl.SSLError):
-        return "it does not speak https; say http:// if it is on this machine"
-    if isinstance(cause, TimeoutError):
-        return "it took longer than 120 seconds"
-    return (cause.strerror if isinstance(cause, OSError) else None) or str(cause)
-
-
-@contextmanager
-def _said_if_slow(server: str) -> Iterator[None]:
-    """Says once, if an answer takes long, what is waited for."""
-    text = f"privquant: waiting for {server}; at its first use a server compiles its kernels, up to a minute"
-    timer = threading.Timer(_SOON, lambda: typer.echo(text, err=True))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()

@@ -198,22 +198,10 @@ def _rows(unknown: str, given: dict[str, float], size: int, q: float, delta: flo
     return rows
 
 
-def _limit(q: float) -> Holds:
+def _limit(needed: Callable[..., float], q: float) -> Holds:
     def holds(full: dict[str, float]) -> bool:
-        needs = limits.information_limit(
-            alpha=full["alpha"], epsilon=full["epsilon"], confidence=full["confidence"], quantile=q
-        )
-        return full["users"] >= needs
-
-    return holds
-
-
-def _limit_of_the_asked(q: float) -> Holds:
-    def holds(full: dict[str, float]) -> bool:
-        needs = limits.limit_of_the_asked(
-            alpha=full["alpha"], epsilon=full["epsilon"], confidence=full["confidence"], quantile=q
-        )
-        return full["users"] >= needs
+        uses = {use: full[use] for use in ("alpha", "epsilon", "confidence")}
+        return full["users"] >= needed(**uses, quantile=q)
 
     return holds
 
@@ -277,7 +265,7 @@ def _verdict(unknown: str, given: dict[str, float], row: PlanRow, size: int, q: 
             users=half["users"], epsilon=half["epsilon"], confidence=0.5, size=size, quantile=q
         )
         # Among the shapes are some whose ties forgive every error; nobody should count on those.
-        middle = max(middle, _solve("alpha", half, _limit(q)) or 0.0)
+        middle = max(middle, _solve("alpha", half, _limit(limits.information_limit, q)) or 0.0)
         return (
             f"{given['users']:,.0f} people at epsilon {given['epsilon']:g}: expect an error of "
             f"{100 * middle:.2g} percentile points, and up to {100 * value:.2g} in "
@@ -339,7 +327,7 @@ def _easier(
     if measured is None:
         return []
     word = f"{unknown} {'at most' if unknown == 'confidence' else 'at least'}"
-    own = _solve(unknown, given, _limit_of_the_asked(q))
+    own = _solve(unknown, given, _limit(limits.limit_of_the_asked, q))
     if own is not None and _better(unknown, measured, own):
         return [
             "This counts on values that repeat, as in the data measured. "
