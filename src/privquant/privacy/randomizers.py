@@ -101,15 +101,13 @@ class CallableRandomizer:
     def draw(self, value: Any, n: int) -> Mapping[Hashable, int]:
         try:
             return Counter(self.function(value) for _ in range(n))
-        except TypeError as error:
-            if "unhashable" in str(error):
-                raise InvalidInput(
-                    f"the randomizer's outputs must be hashable (numbers, strings, bytes, tuples): {error}"
-                ) from error
-            raise InvalidInput(f"the randomizer failed at input {value!r}: TypeError: {error}") from error
         except InvalidInput:
             raise
         except Exception as error:
+            if isinstance(error, TypeError) and "unhashable" in str(error):
+                raise InvalidInput(
+                    f"the randomizer's outputs must be hashable (numbers, strings, bytes, tuples): {error}"
+                ) from error
             raise InvalidInput(
                 f"the randomizer failed at input {value!r}: {type(error).__name__}: {error}"
             ) from error
