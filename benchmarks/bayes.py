@@ -19,7 +19,7 @@ from privquant.domain import Integers
 from privquant.lab.data import pareto
 from privquant.lab.engine import bayes
 from privquant.lab.sample import Sample
-from privquant.protocols.bayeslearn import BayesLearn
+from privquant.protocols.bayes.bayeslearn import BayesLearn
 from privquant.protocols.registry import protocol
 
 SIZE = 4**9

@@ -14,8 +14,8 @@ from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
 from measure import Row, seconds
 
-from privquant.lab.paper.figure import Effort
-from privquant.lab.paper.pareto import FIGURES
+from privquant.lab.studies.paper.figure import Effort
+from privquant.lab.studies.paper.pareto import FIGURES
 from privquant.lab.sweep import run_cells
 
 

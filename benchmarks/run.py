@@ -16,7 +16,7 @@ from pathlib import Path
 
 from measure import Row
 
-from privquant.lab.tables import versions, write_table
+from privquant.lab.experiment.tables import versions, write_table
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -17,7 +17,7 @@ from measure import Row, best, row
 
 from privquant.lab.sample import Sample
 from privquant.messages import TreeQuery
-from privquant.protocols.tree_encodings import encode, encoding_coin
+from privquant.protocols.tree.encodings import encode, encoding_coin
 
 ENVIRONMENT = Path(__file__).resolve().parent.parent / ".venv-pure-ldp"
 PACKAGES = ("pure-ldp==1.2.0", "scikit-learn", "statsmodels", "pandas")

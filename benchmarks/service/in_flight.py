@@ -12,8 +12,8 @@ import argparse
 import random
 import statistics
 
+from privquant.aggregator.campaign_protocol import Fold
 from privquant.aggregator.demo import DOMAIN, people, rank_error
-from privquant.aggregator.fold import Fold
 from privquant.aggregator.store.base import Counts
 from privquant.messages import Query
 from privquant.privacy.coin import Coin, flip_threshold

@@ -16,10 +16,10 @@ except PackageNotFoundError:  # run from a source tree that was never installed
     __version__ = "0+unknown"
 
 _WHERE = {
-    "median": "privquant.lab.face",
-    "quantile": "privquant.lab.face",
+    "median": "privquant.quantiles",
+    "quantile": "privquant.quantiles",
     "run": "privquant.lab.run",
-    "plan": "privquant.privacy.plan",
+    "plan": "privquant.planning.plan",
     "Integers": "privquant.domain",
     "Grid": "privquant.domain",
     "LogGrid": "privquant.domain",
@@ -42,16 +42,16 @@ if TYPE_CHECKING:
     from privquant.domain import Integers as Integers
     from privquant.domain import LogGrid as LogGrid
     from privquant.errors import PrivquantError as PrivquantError
-    from privquant.lab.face import median as median
-    from privquant.lab.face import quantile as quantile
     from privquant.lab.run import run as run
     from privquant.messages import Estimate as Estimate
     from privquant.messages import Guarantee as Guarantee
     from privquant.messages import Query as Query
     from privquant.messages import Report as Report
-    from privquant.privacy.plan import plan as plan
+    from privquant.planning.plan import plan as plan
     from privquant.protocols.registry import protocol as protocol
     from privquant.protocols.registry import protocol_names as protocol_names
+    from privquant.quantiles import median as median
+    from privquant.quantiles import quantile as quantile
 
 
 def __getattr__(name: str) -> Any:

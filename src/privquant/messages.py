@@ -155,7 +155,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """How far the rank of an answer may be off, by experience (see `privquant.privacy.rank`)."""
+    """How far the rank of an answer may be off, by experience (see `privquant.planning.rank`)."""
 
     quantile: float
     within: float

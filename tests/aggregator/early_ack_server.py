@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 
-from privquant.aggregator import groups, server
+from privquant.aggregator import group_commit as groups
+from privquant.aggregator import server
 from privquant.aggregator.settings import settings_from
 from privquant.aggregator.store.base import Ask, Outcome, Spend, What
 

@@ -17,8 +17,8 @@ from privquant.aggregator.operators import add_operator
 from privquant.aggregator.process import ServerProcess, free_port
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema
-from privquant.aggregator.store.cold import find_campaign, reading
 from privquant.aggregator.store.migrate import migrate, open_engine
+from privquant.aggregator.store.operator_queries import find_campaign, reading
 from privquant.aggregator.tickets import TicketOffice
 from privquant.domain import Integers
 from privquant.privacy.coin import flip_threshold

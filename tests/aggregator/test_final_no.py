@@ -19,17 +19,17 @@ import pytest
 from fleet import campaign_form, tokens_of
 
 from privquant import wire
+from privquant.aggregator.campaign_cache import Desk, View
 from privquant.aggregator.campaigns import Campaigns
-from privquant.aggregator.desk import Desk, View
 from privquant.aggregator.devices import DeviceRoutes
 from privquant.aggregator.forms import CampaignForm
-from privquant.aggregator.groups import GroupCommit
+from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema
-from privquant.aggregator.store.cold import writing
 from privquant.aggregator.store.migrate import migrate, open_engine
-from privquant.aggregator.store.sqlite import SqliteHot
+from privquant.aggregator.store.operator_queries import writing
+from privquant.aggregator.store.sqlite import SqliteDevices
 
 
 class BelievesItself(Desk):
@@ -90,7 +90,7 @@ async def process(folder: Path, kind: type[Desk]) -> AsyncIterator[Process]:
     settings = Settings(data=folder / "data")
     engine = open_engine(settings)
     await migrate(engine)
-    hot, keys = SqliteHot(settings.sqlite_file), KeyRing(settings.keys)
+    hot, keys = SqliteDevices(settings.sqlite_file), KeyRing(settings.keys)
     group = GroupCommit(hot.commit)
     group.start()
     try:

@@ -17,12 +17,12 @@ from fleet import Fleet
 from scene import Scene
 
 from privquant import wire
-from privquant.aggregator.service import open_hot
+from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema
 from privquant.aggregator.store.base import Pin, Spend
-from privquant.aggregator.store.cold import writing
 from privquant.aggregator.store.migrate import migrate, open_engine
+from privquant.aggregator.store.operator_queries import writing
 from privquant.aggregator.tickets import TicketOffice, Unreadable
 from privquant.messages import Query
 
@@ -137,7 +137,7 @@ def test_the_log_forgets_the_order_of_reports(store: str, tmp_path: Path, reques
             row = {"no": 1, "id": "0" * 64, "envelope": b"{}", "state": "open", "created": 0}
             await db.execute(schema.campaign.insert().values(row))
         await engine.dispose()
-        hot = open_hot(settings)
+        hot = open_device_store(settings)
         for k in range(count):
             await hot.commit([Pin(1, b"%d" % k, b"box", 1), Spend(1, b"%d" % k, Query(k, 5), k % 2)])
         tail = await rows("tail")
@@ -170,7 +170,7 @@ def test_postgresql_keeps_no_transaction_number_that_joins_tokens_and_reports(
             row = {"no": 1, "id": "0" * 64, "envelope": b"{}", "state": "open", "created": 0}
             await db.execute(schema.campaign.insert().values(row))
         await engine.dispose()
-        hot = open_hot(settings)
+        hot = open_device_store(settings)
         db = await asyncpg.connect(fresh_database)
         for k in range(20):
             await hot.commit([Spend(1, b"%d" % k, Query(k, 5), k % 2)])

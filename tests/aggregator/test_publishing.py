@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from privquant.aggregator.campaign_protocol import Fold
 from privquant.aggregator.campaigns import Campaigns, Draft
-from privquant.aggregator.fold import Fold
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.publisher import Publisher
-from privquant.aggregator.service import open_hot
+from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
-from privquant.aggregator.store.base import Ask, Hot, Spend
-from privquant.aggregator.store.cold import manifest_of
+from privquant.aggregator.store.base import Ask, DeviceStore, Spend
 from privquant.aggregator.store.migrate import migrate, open_engine
+from privquant.aggregator.store.operator_queries import manifest_of
 from privquant.domain import Integers
 
 
@@ -23,7 +23,7 @@ async def nothing(_campaign: str) -> None:
     """No desk listens."""
 
 
-async def report(hot: Hot, number: int, start: int, count: int) -> None:
+async def report(hot: DeviceStore, number: int, start: int, count: int) -> None:
     """`count` reports to what is published, a third of them ones."""
     queries = [query for query, _ in await hot.published(number)]
     asks: list[Ask] = [
@@ -40,7 +40,7 @@ def test_two_publishers_do_no_harm(store: str, tmp_path: Path, request: pytest.F
     async def run() -> None:
         engine = open_engine(settings)
         await migrate(engine)
-        stores = [open_hot(settings), open_hot(settings)]
+        stores = [open_device_store(settings), open_device_store(settings)]
 
         async def lead() -> bool:
             return True
@@ -74,7 +74,7 @@ def test_the_publisher_waits_for_a_batch_and_starts_anew_when_counts_went_down(t
     async def run() -> list[int]:
         engine = open_engine(settings)
         await migrate(engine)
-        hot = open_hot(settings)
+        hot = open_device_store(settings)
         campaigns = Campaigns(engine, hot, KeyRing(settings.keys), "http://127.0.0.1:1")
         await campaigns.create(Draft("m", "?", Integers(0, 999), epsilon=1.0, planned_users=10_000), "tester")
         published: list[str] = []

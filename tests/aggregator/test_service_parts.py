@@ -15,15 +15,15 @@ import pytest
 from scene import manifest
 
 from privquant.aggregator import logs
+from privquant.aggregator.alarms import alarms, poisoning
+from privquant.aggregator.campaign_cache import View
+from privquant.aggregator.campaign_protocol import Fold, build_protocol, campaign_options, estimates_of
 from privquant.aggregator.campaigns import plain
-from privquant.aggregator.desk import View
-from privquant.aggregator.fold import Fold, build_protocol, campaign_options, estimates_of
-from privquant.aggregator.groups import GroupCommit
+from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.keys import KeyMissing, KeyRing
 from privquant.aggregator.settings import Settings, settings_from
 from privquant.aggregator.store.base import Ask, CampaignRow, Counts, Outcome, Pin, Unavailable, What
 from privquant.aggregator.tickets import TicketOffice, Unreadable
-from privquant.aggregator.watch import alarms, poisoning
 from privquant.domain import Grid
 from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import Query

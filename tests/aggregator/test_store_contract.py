@@ -16,12 +16,12 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import insert
 
 import privquant.aggregator
-from privquant.aggregator.service import open_hot
+from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema
-from privquant.aggregator.store.base import Ask, Claim, Hot, Pin, Spend, Unavailable, What
-from privquant.aggregator.store.cold import writing
+from privquant.aggregator.store.base import Ask, Claim, DeviceStore, Pin, Spend, Unavailable, What
 from privquant.aggregator.store.migrate import HEAD, migrate, open_engine
+from privquant.aggregator.store.operator_queries import writing
 from privquant.messages import Query
 
 C = 4961093570831980854
@@ -34,9 +34,9 @@ class Bench:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
 
-    def run(self, work: Callable[[Hot], Awaitable[Any]]) -> Any:
+    def run(self, work: Callable[[DeviceStore], Awaitable[Any]]) -> Any:
         async def inside() -> Any:
-            hot = open_hot(self.settings)
+            hot = open_device_store(self.settings)
             try:
                 return await work(hot)
             finally:
@@ -88,7 +88,7 @@ def test_a_token_is_counted_once_however_often_it_comes(bench: Bench) -> None:
 
 
 def test_the_first_query_of_a_token_is_its_only_one(bench: Bench) -> None:
-    async def work(hot: Hot) -> list[tuple[What, bytes | None]]:
+    async def work(hot: DeviceStore) -> list[tuple[What, bytes | None]]:
         asks: list[Ask] = [Pin(1, b"a", b"first", 9), Pin(1, b"a", b"second", 9)]
         asks += [Pin(1, b"x", b"box", 9), Pin(1, b"b", None, 9)]
         found = await hot.commit(asks)
@@ -106,7 +106,7 @@ def test_the_first_query_of_a_token_is_its_only_one(bench: Bench) -> None:
 
 
 def test_a_report_erases_the_query_its_token_was_given(bench: Bench) -> None:
-    async def work(hot: Hot) -> list[int]:
+    async def work(hot: DeviceStore) -> list[int]:
         await hot.commit([Pin(1, b"a", b"box", 50), Pin(1, b"b", b"box", 50)])
         before = [await hot.taken(1, 50), await hot.taken(1, 51)]
         await hot.commit([Spend(1, b"a", A, 1)])
@@ -159,7 +159,7 @@ def test_an_open_link_has_so_many_places(bench: Bench) -> None:
 
 
 def test_published_queries_are_replaced_whole(bench: Bench) -> None:
-    async def work(hot: Hot) -> Any:
+    async def work(hot: DeviceStore) -> Any:
         await hot.publish(1, [(A, 5), (B, 2)])
         await hot.publish(1, [(B, 3)])
         return await hot.published(1)
@@ -170,8 +170,8 @@ def test_published_queries_are_replaced_whole(bench: Bench) -> None:
 def test_groups_of_several_processes_do_not_lock_each_other_out(bench: Bench) -> None:
     """The same tokens, in opposite orders, from four connections at once: each is counted once."""
 
-    async def work(_hot: Hot) -> list[What]:
-        stores = [open_hot(bench.settings) for _ in range(4)]
+    async def work(_hot: DeviceStore) -> list[What]:
+        stores = [open_device_store(bench.settings) for _ in range(4)]
         asks: list[Ask] = [Spend(1, bytes([k]), A, k % 2) for k in range(100)]
         try:
             found = await asyncio.gather(
@@ -188,8 +188,8 @@ def test_groups_of_several_processes_do_not_lock_each_other_out(bench: Bench) ->
 
 
 def test_one_process_leads(bench: Bench) -> None:
-    async def work(hot: Hot) -> list[bool]:
-        other = open_hot(bench.settings)
+    async def work(hot: DeviceStore) -> list[bool]:
+        other = open_device_store(bench.settings)
         first = [await hot.try_lead(), await other.try_lead(), await hot.try_lead()]
         await hot.close()
         then = await other.try_lead()
@@ -203,12 +203,12 @@ def test_one_process_leads(bench: Bench) -> None:
         assert bench.run(lambda hot: hot.try_lead())
 
 
-async def _opened(settings: Settings, work: Callable[[Hot], Awaitable[Any]]) -> Any:
-    return await work(open_hot(settings))
+async def _opened(settings: Settings, work: Callable[[DeviceStore], Awaitable[Any]]) -> Any:
+    return await work(open_device_store(settings))
 
 
 def test_a_database_that_is_not_there_is_unavailable_not_a_crash(tmp_path: Path) -> None:
-    hot = open_hot(Settings(data=tmp_path, database="postgresql://nobody@127.0.0.1:1/none"))
+    hot = open_device_store(Settings(data=tmp_path, database="postgresql://nobody@127.0.0.1:1/none"))
 
     async def work() -> None:
         for attempt in (hot.commit([Spend(1, b"a", A, 1)]), hot.counts(1), hot.seal(1), hot.try_lead()):

@@ -40,7 +40,7 @@ def test_it_is_said_once_by_all_workers_and_not_when_the_cache_is_warm(tmp_path:
 
 def test_the_library_logs_it_and_only_of_its_own(tmp_path: Path) -> None:
     pytest.importorskip("numba")
-    code = "from privquant.protocols.isotonic_rules import batch_size; print(batch_size(100), batch_size(100.0))"
+    code = "from privquant.protocols.isotonic.rules import batch_size; print(batch_size(100), batch_size(100.0))"
     done = run(tmp_path / "one", "-c", code)
     assert (done.stdout, done.stderr) == ("2 2.0\n", f"{COMPILING}\n")
     told = run(tmp_path / "two", "-c", f"from privquant._compiling import announce; announce(print); {code}")

@@ -11,7 +11,7 @@ import signal
 import sys
 
 from privquant.device import Device, Ledger, Patience, Policy, Rule, client, ledger, transport
-from privquant.device.steps import Event, State
+from privquant.device.answer_states import Event, State
 from privquant.domain import Integers
 
 

@@ -19,7 +19,7 @@ from privquant.device import (
     TransportRefused,
     TryLater,
 )
-from privquant.device.steps import State
+from privquant.device.answer_states import State
 from privquant.domain import Grid, Integers
 from privquant.errors import InvalidInput
 from privquant.wire import new_token, problem_body, token_hash

@@ -14,7 +14,7 @@ import pytest
 from loopback import Server, campaign
 
 from privquant.device import Ledger
-from privquant.device.steps import State
+from privquant.device.answer_states import State
 from privquant.wire import new_token
 
 CHILD = Path(__file__).with_name("crash_child.py")
@@ -157,7 +157,8 @@ class Disk:
 def survived(server, make_device, ledger, monkeypatch, sync=True) -> list:
     """The ledger as a power cut would leave it at each moment a byte of a report may leave."""
     from privquant.device import ledger as module
-    from privquant.device import records, transport
+    from privquant.device import ledger_format as records
+    from privquant.device import transport
 
     disk = Disk(ledger)
     system = type(sys)("os")

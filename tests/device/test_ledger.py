@@ -12,8 +12,8 @@ from dataclasses import replace
 import pytest
 
 from privquant.device import Ledger, LedgerRefused, TryLater, records
-from privquant.device.records import Answer
-from privquant.device.steps import Event, State
+from privquant.device.answer_states import Event, State
+from privquant.device.ledger_format import Answer
 from privquant.privacy.coin import flip_threshold
 
 ANSWER = Answer("steps", "c" * 64, flip_threshold(1.0), 50, 1, "token", "ticket")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from privquant.device.steps import TRANSITIONS, Event, IllegalStep, State, step
+from privquant.device.answer_states import TRANSITIONS, Event, IllegalStep, State, step
 
 ALLOWED = {
     (State.UNDRAWN, Event.DRAW): State.PREPARED,

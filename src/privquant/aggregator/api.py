@@ -24,6 +24,7 @@ from privquant import __version__
 from privquant.aggregator import metrics
 from privquant.aggregator.campaigns import WrongState
 from privquant.aggregator.devices import Answer, Refused, problem
+from privquant.aggregator.form_errors import in_words
 from privquant.aggregator.forms import (
     CAMPAIGN_ID,
     AuditLine,
@@ -40,12 +41,11 @@ from privquant.aggregator.forms import (
     Verified,
 )
 from privquant.aggregator.invite_page import HEADERS, invite_page, missing_page
-from privquant.aggregator.mistakes import in_words
 from privquant.aggregator.openapi import DEVICE_ROUTES, document_problems
 from privquant.aggregator.operators import Operator, read_audit, who_is
 from privquant.aggregator.service import Service
 from privquant.aggregator.store.base import Unavailable
-from privquant.aggregator.store.cold import UnknownCampaign
+from privquant.aggregator.store.operator_queries import UnknownCampaign
 from privquant.errors import PrivquantError
 from privquant.wire import PROBLEM_MEDIA, fingerprint, public_key_of
 

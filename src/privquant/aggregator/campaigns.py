@@ -17,12 +17,13 @@ from typing import Any
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from privquant.aggregator.fold import Fold, Options, campaign_options, estimates_of, key_of
+from privquant.aggregator.alarms import alarms, poisoning
+from privquant.aggregator.campaign_protocol import Fold, Options, campaign_options, estimates_of, key_of
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.operators import note
 from privquant.aggregator.store import schema
-from privquant.aggregator.store.base import Hot
-from privquant.aggregator.store.cold import (
+from privquant.aggregator.store.base import DeviceStore
+from privquant.aggregator.store.operator_queries import (
     as_dict,
     find_campaign,
     manifest_of,
@@ -33,7 +34,6 @@ from privquant.aggregator.store.cold import (
     writing,
 )
 from privquant.aggregator.tickets import TicketOffice
-from privquant.aggregator.watch import alarms, poisoning
 from privquant.domain import Domain
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.messages import Estimate
@@ -83,7 +83,7 @@ class Draft:
 class Campaigns:
     """Acts on the campaigns of one store. `url` is what invites start with."""
 
-    def __init__(self, engine: AsyncEngine, hot: Hot, keys: KeyRing, url: str) -> None:
+    def __init__(self, engine: AsyncEngine, hot: DeviceStore, keys: KeyRing, url: str) -> None:
         self.engine = engine
         self.hot = hot
         self.keys = keys

@@ -14,9 +14,9 @@ from typing import Any
 
 from privquant import wire
 from privquant.aggregator import metrics
+from privquant.aggregator.campaign_cache import Desk, View
 from privquant.aggregator.campaigns import link_matches
-from privquant.aggregator.desk import Desk, View
-from privquant.aggregator.groups import GroupCommit
+from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.store.base import Claim, Outcome, Pin, Spend, Unavailable, What
 
 _PATH = re.compile(r"/v1/campaigns/([0-9a-f]{64})/(manifest|claims|query|reports:batch|reports)")

@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from privquant.aggregator.store import schema
-from privquant.aggregator.store.cold import reading, writing
+from privquant.aggregator.store.operator_queries import reading, writing
 from privquant.errors import InvalidInput
 
 ROLES = ("admin", "viewer")

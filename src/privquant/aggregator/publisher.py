@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from privquant.aggregator.fold import Fold
-from privquant.aggregator.store.base import CampaignRow, Hot
-from privquant.aggregator.store.cold import manifest_of
+from privquant.aggregator.campaign_protocol import Fold
+from privquant.aggregator.store.base import CampaignRow, DeviceStore
+from privquant.aggregator.store.operator_queries import manifest_of
 from privquant.errors import ProtocolError
 from privquant.messages import Query
 
@@ -21,7 +21,7 @@ from privquant.messages import Query
 class Publisher:
     """Keeps one fold per open campaign; after a restart it is made again from the counts."""
 
-    def __init__(self, hot: Hot, on_publish: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(self, hot: DeviceStore, on_publish: Callable[[str], Awaitable[None]]) -> None:
         self._hot = hot
         self._on_publish = on_publish
         self._folds: dict[str, Fold] = {}

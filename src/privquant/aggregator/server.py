@@ -48,7 +48,7 @@ def run(settings: Settings) -> int:
 
 def _serve(settings: Settings, listening: int | None = None) -> int:
     from privquant.aggregator.api import build_api
-    from privquant.aggregator.front import Front
+    from privquant.aggregator.asgi import Front
     from privquant.aggregator.service import Service
 
     logs.configure(settings.log_level)

@@ -8,25 +8,25 @@ import time
 from collections.abc import Awaitable, Callable
 
 from privquant.aggregator import metrics
+from privquant.aggregator.campaign_cache import Desk
 from privquant.aggregator.campaigns import Campaigns
-from privquant.aggregator.desk import Desk
 from privquant.aggregator.devices import DeviceRoutes
-from privquant.aggregator.groups import GroupCommit
+from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.logs import say
 from privquant.aggregator.publisher import Publisher
 from privquant.aggregator.settings import Settings
-from privquant.aggregator.store.base import Ask, Hot, Outcome, Unavailable
+from privquant.aggregator.store.base import Ask, DeviceStore, Outcome, Unavailable
 from privquant.aggregator.store.migrate import migrate, open_engine
-from privquant.aggregator.store.postgres import PostgresHot
-from privquant.aggregator.store.sqlite import SqliteHot
+from privquant.aggregator.store.postgres import PostgresDevices
+from privquant.aggregator.store.sqlite import SqliteDevices
 
 _SWEEP = 10.0  # seconds between two sweeps of what the database itself remembers
 _SEAL = 1.0
 
 
-def open_hot(settings: Settings) -> Hot:
-    return PostgresHot(settings.database) if settings.database else SqliteHot(settings.sqlite_file)
+def open_device_store(settings: Settings) -> DeviceStore:
+    return PostgresDevices(settings.database) if settings.database else SqliteDevices(settings.sqlite_file)
 
 
 class Service:
@@ -43,7 +43,7 @@ class Service:
 
     async def start(self) -> None:
         await migrate(self.engine)
-        self.hot = open_hot(self.settings)
+        self.hot = open_device_store(self.settings)
         self.group = GroupCommit(self._timed_commit)
         self.desk = Desk(self.hot, self.keys)
         self.campaigns = Campaigns(self.engine, self.hot, self.keys, self.settings.url)

@@ -17,7 +17,7 @@ from privquant.errors import MissingDependency, PrivquantError
 # How `--help` orders the verbs; a verb module not named here comes last.
 _ORDER = (
     *("demo", "estimate", "plan", "account", "audit", "answer", "serve", "campaign", "operator"),
-    *("isotonic", "published", "sweep", "paper"),
+    *("compare", "published", "sweep", "paper"),
 )
 
 # What only the extra `service` brings: a verb that finds one of these missing says so in one line.

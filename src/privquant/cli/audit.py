@@ -119,7 +119,7 @@ def _tree(encoding: str, epsilon: float) -> Randomizer:
 
     from privquant.messages import TreeQuery
     from privquant.privacy.randomizers import CallableRandomizer
-    from privquant.protocols.tree_encodings import ENCODINGS, encode, encoding_coin
+    from privquant.protocols.tree.encodings import ENCODINGS, encode, encoding_coin
     from privquant.validation import check_choice, check_epsilon
 
     chosen = check_choice(encoding, "--tree", ENCODINGS)

@@ -64,9 +64,9 @@ def estimate(
 
     from privquant.columns import to_indices
     from privquant.lab.data import read_column
-    from privquant.lab.face import quantile as find
     from privquant.lab.sample import Sample
     from privquant.protocols.registry import DEFAULT_PROTOCOL
+    from privquant.quantiles import quantile as find
 
     domain = domain_of(low, high, bins, log)
     values = read_column(file, column)

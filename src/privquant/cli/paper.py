@@ -24,7 +24,7 @@ def paper(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
 ) -> None:
     """Regenerate the paper's figures: PDF and PNG, the CSV behind each, and our rates beside the recorded ones."""
-    from privquant.lab.paper.regenerate import catalogue, regenerate
+    from privquant.lab.studies.paper.regenerate import catalogue, regenerate
 
     if show:
         for known in catalogue().values():

@@ -37,8 +37,8 @@ def plan(
 
     Solves for the missing one, for every protocol and trust model side by side.
     """
-    from privquant.privacy.plan import plan as solve
-    from privquant.privacy.plan import show
+    from privquant.planning.plan import plan as solve
+    from privquant.planning.plan import show
 
     found = solve(
         domain=domain_of(low, high, bins, log),
@@ -92,8 +92,8 @@ def calibrate(
     """Measure anew what `privquant plan` plans with (takes a while)."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from privquant.lab.calibrate import calibrate as measure
-    from privquant.lab.calibrate import write
+    from privquant.lab.studies.calibration import calibrate as measure
+    from privquant.lab.studies.calibration import write
     from privquant.validation import check_count
 
     check_out(out, (".json",))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from privquant.lab.published import Compared
+    from privquant.lab.studies.published import Compared
 
 TEXT_COLUMNS = ("data", "mechanism")
 
@@ -39,7 +39,7 @@ def published(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from privquant.lab.published import CONSTANTS, MECHANISMS, RUNS, compare, recorded_runs, verdict
+    from privquant.lab.studies.published import CONSTANTS, MECHANISMS, RUNS, compare, recorded_runs, verdict
 
     rows = recorded_runs(CONSTANTS if constant else RUNS, mechanism or MECHANISMS)
     columns = (TextColumn("recorded rows"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

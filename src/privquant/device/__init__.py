@@ -12,7 +12,6 @@ from __future__ import annotations
 from privquant.device.client import Device as Device
 from privquant.device.client import Receipt as Receipt
 from privquant.device.ledger import Ledger as Ledger
-from privquant.device.patience import Patience as Patience
 from privquant.device.policy import Policy as Policy
 from privquant.device.policy import Rule as Rule
 from privquant.device.policy import load_policy as load_policy
@@ -27,4 +26,5 @@ from privquant.device.refusals import Refused as Refused
 from privquant.device.refusals import ServerRefused as ServerRefused
 from privquant.device.refusals import TransportRefused as TransportRefused
 from privquant.device.refusals import TryLater as TryLater
+from privquant.device.retries import Patience as Patience
 from privquant.device.transport import Transport as Transport

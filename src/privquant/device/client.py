@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from privquant.device import spending
+from privquant.device.answer_states import Event, State
 from privquant.device.ledger import Ledger
-from privquant.device.patience import Caller, Patience
+from privquant.device.ledger_format import Answer
 from privquant.device.policy import Policy, Rule, default_ledger
-from privquant.device.records import Answer
 from privquant.device.refusals import (
     InviteRefused,
     ManifestRefused,
@@ -35,7 +35,7 @@ from privquant.device.refusals import (
     TransportRefused,
     TryLater,
 )
-from privquant.device.steps import Event, State
+from privquant.device.retries import Caller, Patience
 from privquant.device.transport import Origin, Transport
 from privquant.messages import Guarantee
 from privquant.privacy.coin import Coin

@@ -27,10 +27,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from privquant.device import records
-from privquant.device.records import Answer
+from privquant.device import ledger_format as records
+from privquant.device.answer_states import Event, State, step
+from privquant.device.ledger_format import Answer
 from privquant.device.refusals import LedgerRefused, TryLater
-from privquant.device.steps import Event, State, step
 
 # A lifetime limit allows a few answers, of three records below 1 KiB each. This holds thousands of them.
 LARGEST = 16 << 20

@@ -71,7 +71,7 @@ class Users:
     def answer(self, queries: Sequence[AnyQuery]) -> list[AnyReport]:
         values = self._take(len(queries))
         if queries and isinstance(queries[0], TreeQuery):
-            from privquant.protocols.tree_encodings import encode
+            from privquant.protocols.tree.encodings import encode
 
             return [encode(q, int(v), self._rng) for q, v in zip(queries, values, strict=True)]  # type: ignore[arg-type]
         asked = [q for q in queries if isinstance(q, Query)]

@@ -30,10 +30,10 @@ from typing import Any
 import numpy as np
 
 from privquant.errors import InvalidInput
-from privquant.lab.cells import Cell, Outcome, joined, run_block
 from privquant.lab.data import DataSet, parse
-from privquant.lab.journal import Journal
-from privquant.lab.tables import cell_row, check_table_path, trial_rows, versions, write_table
+from privquant.lab.experiment.cell import Cell, Outcome, joined, run_block
+from privquant.lab.experiment.journal import Journal
+from privquant.lab.experiment.tables import cell_row, check_table_path, trial_rows, versions, write_table
 from privquant.validation import check_count, check_probability
 
 ALPHAS = (0.02, 0.04, 0.05, 0.1)

@@ -34,8 +34,8 @@ from typing import Any, ClassVar
 from privquant.domain import Domain, check_domain, domain_from_dict
 from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import AnyQuery, AnyReport, Estimate, Guarantee, Query, Rank, Report
+from privquant.planning.rank import rank_within
 from privquant.privacy.coin import Coin
-from privquant.privacy.rank import rank_within
 from privquant.validation import check_count, check_epsilon, check_quantiles
 
 

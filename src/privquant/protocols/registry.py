@@ -17,11 +17,11 @@ from privquant.protocols.base import Protocol
 
 # name -> module:class, loaded on first use.
 _PROTOCOLS = {
-    "naive": "privquant.protocols.naive:NaiveSearch",
-    "bayess": "privquant.protocols.bayess:BayeSS",
-    "bayeslearn": "privquant.protocols.bayeslearn:BayesLearn",
-    "hierarchical": "privquant.protocols.hierarchical:Hierarchical",
-    "isotonic": "privquant.protocols.isotonic:Isotonic",
+    "naive": "privquant.protocols.naive.search:NaiveSearch",
+    "bayess": "privquant.protocols.bayes.bayess:BayeSS",
+    "bayeslearn": "privquant.protocols.bayes.bayeslearn:BayesLearn",
+    "hierarchical": "privquant.protocols.tree.hierarchical:Hierarchical",
+    "isotonic": "privquant.protocols.isotonic.protocol:Isotonic",
 }
 
 DEFAULT_PROTOCOL = "isotonic"

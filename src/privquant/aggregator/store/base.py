@@ -97,7 +97,7 @@ class CampaignRow:
     heard: int
 
 
-class Hot(ABC):
+class DeviceStore(ABC):
     """The part of a store the device routes run on."""
 
     @abstractmethod

@@ -41,7 +41,7 @@ def open_engine(settings: Settings) -> AsyncEngine:
         async def connect() -> Any:
             return await asyncpg.connect(
                 settings.database, timeout=5
-            )  # one reading of the address, as in PostgresHot
+            )  # one reading of the address, as in PostgresDevices
 
         return create_async_engine(
             "postgresql+asyncpg://", async_creator=connect, pool_size=4, max_overflow=4, pool_pre_ping=True

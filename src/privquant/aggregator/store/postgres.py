@@ -17,7 +17,7 @@ from privquant.aggregator.store.base import (
     CampaignRow,
     Claim,
     Counts,
-    Hot,
+    DeviceStore,
     Outcome,
     Pin,
     Spend,
@@ -114,7 +114,7 @@ _GONE = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 Key = tuple[int, bytes]
 
 
-class PostgresHot(Hot):
+class PostgresDevices(DeviceStore):
     """A small pool for groups, and one connection of its own for the publisher's lock."""
 
     def __init__(self, dsn: str) -> None:

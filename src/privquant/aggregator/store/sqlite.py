@@ -22,7 +22,7 @@ from privquant.aggregator.store.base import (
     CampaignRow,
     Claim,
     Counts,
-    Hot,
+    DeviceStore,
     Outcome,
     Pin,
     Spend,
@@ -104,7 +104,7 @@ def _connect(file: Path) -> sqlite3.Connection:
     return connection
 
 
-class SqliteHot(Hot):
+class SqliteDevices(DeviceStore):
     """One connection that writes; the file is created and migrated already."""
 
     def __init__(self, file: Path) -> None:

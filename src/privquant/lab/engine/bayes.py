@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privquant._numba import HAVE_NUMBA
-from privquant.lab.engine.finger import capacity, learn
+from privquant.lab.engine.bayes_kernel import capacity, learn
 from privquant.lab.engine.random import draw_with_replacement, reported_ones, shuffle, states
 from privquant.lab.sample import Sample
 from privquant.protocols.base import Protocol
-from privquant.protocols.bayeslearn import BayesLearn
-from privquant.protocols.bayess import BayeSS
-from privquant.protocols.channel import Channel
-from privquant.protocols.final import Final
-from privquant.protocols.reduction import FEW, Cell, first_gamma, padded
+from privquant.protocols.bayes.bayeslearn import BayesLearn
+from privquant.protocols.bayes.bayess import BayeSS
+from privquant.protocols.bayes.channel import Channel
+from privquant.protocols.bayes.last_stage import Final
+from privquant.protocols.bayes.reduction import FEW, Cell, first_gamma, padded
 
 _NONE = np.empty(0, np.int64)
 _MOST_USERS = 2**32  # the shuffle draws 32 bits

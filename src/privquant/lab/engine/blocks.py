@@ -1,4 +1,4 @@
-"""Blocks of pieces, as the kernel of `privquant.lab.engine.finger` keeps them: 64 slots, padded with zeros.
+"""Blocks of pieces, as the kernel of `privquant.lab.engine.bayes_kernel` keeps them: 64 slots, padded with zeros.
 
 All functions work on slots of the kernel's arrays; none allocates, except the read-out at the end.
 """

@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 
 from privquant._numba import njit
 from privquant.errors import InvalidInput
-from privquant.lab.engine.cells import Cells, at_most, draw, fill, new_cells
+from privquant.lab.engine.crowd import Cells, at_most, draw, fill, new_cells
 from privquant.lab.engine.samplers import binomial
 from privquant.lab.populations import OutOfUsers
 from privquant.lab.sample import Sample
 from privquant.privacy.coin import Coin
 from privquant.protocols.base import Protocol
-from privquant.protocols.isotonic import Isotonic
-from privquant.protocols.isotonic_course import (
+from privquant.protocols.isotonic.allocation import (
     BULK,
     SEARCH,
     Course,
@@ -33,7 +32,7 @@ from privquant.protocols.isotonic_course import (
     certified,
     thresholds_for,
 )
-from privquant.protocols.isotonic_fit import (
+from privquant.protocols.isotonic.fit import (
     Search,
     Table,
     add_counts,
@@ -44,7 +43,8 @@ from privquant.protocols.isotonic_fit import (
     profile,
     target_rate,
 )
-from privquant.protocols.isotonic_rules import SPREAD_POINTS, batch_size, lone_share
+from privquant.protocols.isotonic.protocol import Isotonic
+from privquant.protocols.isotonic.rules import SPREAD_POINTS, batch_size, lone_share
 from privquant.validation import check_count
 
 Ints = NDArray[np.int64]

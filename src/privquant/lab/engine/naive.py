@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from privquant.lab.sample import Sample
 from privquant.protocols.base import Protocol
-from privquant.protocols.naive import NaiveSearch
+from privquant.protocols.naive.search import NaiveSearch
 
 # numpy's hypergeometric refuses arguments of 10^9 and more.
 MOST_USERS = 10**9 - 1

@@ -17,7 +17,7 @@ from privquant.lab.engine.tree_lazy import lazy_trees
 from privquant.lab.engine.tree_whole import whole_trees
 from privquant.lab.sample import Sample
 from privquant.protocols.base import Protocol
-from privquant.protocols.hierarchical import MOST_LEAVES, Hierarchical
+from privquant.protocols.tree.hierarchical import MOST_LEAVES, Hierarchical
 
 
 def _by_descent(template: Hierarchical) -> bool:

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privquant.lab.sample import Sample
-from privquant.protocols.hierarchical import Hierarchical
-from privquant.protocols.tree import hadamard_transform
-from privquant.protocols.tree_encodings import bit_law
+from privquant.protocols.tree.encodings import bit_law
+from privquant.protocols.tree.hierarchical import Hierarchical
+from privquant.protocols.tree.nodes import hadamard_transform
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

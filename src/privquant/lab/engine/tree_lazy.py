@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from privquant.lab.engine.tree_whole import level_counts
 from privquant.lab.sample import Sample
-from privquant.protocols.hierarchical import Hierarchical
-from privquant.protocols.tree import descend
-from privquant.protocols.tree_encodings import bit_law
+from privquant.protocols.tree.encodings import bit_law
+from privquant.protocols.tree.hierarchical import Hierarchical
+from privquant.protocols.tree.nodes import descend
 
 Ints = NDArray[np.int64]
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from privquant._numba import HAVE_NUMBA, njit
 from privquant.lab.sample import Sample
-from privquant.protocols.hierarchical import Hierarchical, answer_from_levels
-from privquant.protocols.tree import consistent, hadamard_transform
-from privquant.protocols.tree_encodings import bit_law, rows
+from privquant.protocols.tree.encodings import bit_law, rows
+from privquant.protocols.tree.hierarchical import Hierarchical, answer_from_levels
+from privquant.protocols.tree.nodes import consistent, hadamard_transform
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -1,0 +1,136 @@
+"""Tidy tables: one row a cell or one row a trial, as CSV or Parquet, with the versions and the seed in it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privquant import __version__
+from privquant.errors import InvalidInput, MissingDependency
+from privquant.lab.experiment.cell import Cell, Outcome, success_sd
+
+Row = Mapping[str, Any]
+
+
+def versions() -> dict[str, str]:
+    """What the numbers were made with."""
+    try:
+        from numba import __version__ as numba_version
+    except ImportError:
+        numba_version = "absent"
+    return {
+        "privquant": __version__,
+        "numpy": np.__version__,
+        "numba": str(numba_version),
+        "python": platform.python_version(),
+    }
+
+
+def cell_columns(cell: Cell, root: int) -> dict[str, Any]:
+    """The columns that say which cell a row is of."""
+    return {
+        "data": cell.data.name,
+        "n": cell.data.n,
+        "B": cell.data.size,
+        "protocol": cell.protocol,
+        "options": json.dumps(dict(cell.options), sort_keys=True, default=str),
+        "label": cell.label,
+        "epsilon": cell.epsilon,
+        "quantile": cell.quantile,
+        "rounds": cell.rounds,
+        "draw": cell.draw,
+        "padded": cell.padded,
+        **dict(cell.notes),
+        "seed": root,
+        "cell_seed": cell.seed(root),
+    }
+
+
+def cell_row(cell: Cell, outcome: Outcome, root: int, alphas: Sequence[float]) -> dict[str, Any]:
+    """One row a cell: success rates with the paper's standard deviation, and errors."""
+    row = cell_columns(cell, root)
+    seeds = {name: row.pop(name) for name in ("seed", "cell_seed")}
+    row["trials"] = int(outcome.answers.size)
+    for alpha in alphas:
+        rate = outcome.success(cell.quantile, alpha)
+        row[f"success_{alpha:g}"] = rate
+        row[f"success_sd_{alpha:g}"] = success_sd(rate, outcome.answers.size)
+    rank, absolute = outcome.rank_errors(cell.quantile), outcome.abs_errors()
+    row |= {
+        "rank_error_mean": float(rank.mean()),
+        "rank_error_median": float(np.median(rank)),
+        "abs_error_mean": float(absolute.mean()),
+        "abs_error_median": float(np.median(absolute)),
+        "truth": cell.data.domain.value(outcome.truth),
+    }
+    return {**row, **seeds, **versions()}
+
+
+def trial_rows(cell: Cell, outcome: Outcome, root: int) -> list[dict[str, Any]]:
+    """One row a trial."""
+    columns = cell_columns(cell, root)
+    rank, absolute = outcome.rank_errors(cell.quantile), outcome.abs_errors()
+    made_with = versions()
+    return [
+        {
+            **columns,
+            "trial": trial,
+            "value": cell.data.domain.value(int(answer)),
+            "rank_error": float(rank[trial]),
+            "abs_error": float(absolute[trial]),
+            **made_with,
+        }
+        for trial, answer in enumerate(outcome.answers)
+    ]
+
+
+def check_table_path(path: str | Path) -> Path:
+    """A file a table can be written to: .csv or .parquet in a folder that exists."""
+    file = Path(path)
+    if file.suffix.lower() not in (".csv", ".parquet"):
+        raise InvalidInput(f"a table is written to .csv or .parquet, got {str(path)!r}")
+    if not file.parent.is_dir():
+        raise InvalidInput(f"there is no folder {file.parent}")
+    return file
+
+
+def write_table(rows: Sequence[Row], path: str | Path) -> Path:
+    """Write rows whole or not at all: a reader never sees half a table."""
+    file = check_table_path(path)
+    if not rows:
+        raise InvalidInput(f"there are no rows to write to {file}")
+    waiting = file.with_name(f".{file.name}.part")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    if file.suffix.lower() == ".csv":
+        with waiting.open("w", newline="", encoding="utf-8") as out:
+            writer = csv.DictWriter(out, names)
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        _write_parquet(rows, names, waiting)
+    os.replace(waiting, file)
+    return file
+
+
+def _write_parquet(rows: Sequence[Row], names: Sequence[str], path: Path) -> None:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise MissingDependency("writing Parquet", "pyarrow", "lab") from None
+    columns = {}
+    for name in names:
+        values = [row.get(name) for row in rows]
+        whole = [v for v in values if v is not None]
+        # 2^63 values are one more than a signed 64-bit integer can say.
+        wide = all(isinstance(v, int) for v in whole) and any(v >= 2**63 for v in whole)
+        kind = pa.uint64() if wide else (pa.int64() if name == "rounds" else None)
+        columns[name] = pa.array(values, type=kind)
+    pq.write_table(pa.table(columns), path)

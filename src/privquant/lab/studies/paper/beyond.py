@@ -1,0 +1,192 @@
+"""What the paper could not run: n = 10^7 for every protocol, domains up to 2^63, other quantiles, hard shapes.
+
+Every registered protocol is in each of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from privquant.lab.data import DataSet, dataset, dataset_names
+from privquant.lab.experiment.cell import Cell
+from privquant.lab.studies.paper import style
+from privquant.lab.studies.paper.draw import error_bars, mean_errors
+from privquant.lab.studies.paper.figure import Drawing, Effort, Figure, Lines
+from privquant.lab.studies.paper.limit import mean_rank_error
+from privquant.lab.studies.paper.mechanisms import Arm, every_protocol
+from privquant.lab.sweep import Sweep
+
+MANY = 10**7
+EXPONENTS = (8, 16, 24, 32, 40, 48, 56, 63)
+QUANTILES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+# Protocols that ask every user another threshold pay for each of them; the others' trials cost the same at any n.
+BY_USER = ("bayess", "bayeslearn")
+
+
+# -- n = 10^7 --------------------------------------------------------------------------------------------------
+
+
+def _fine(effort: Effort) -> DataSet:
+    """Data whose every value is rare, so that an error below one user's weight shows."""
+    return dataset("uniform-interval", n=effort.some(MANY, 10**6), size=2**32)
+
+
+def _many_cells(effort: Effort) -> list[Cell]:
+    made = []
+    for data in (dataset("pareto", n=MANY, size=4**8), _fine(effort)):
+        for arm in every_protocol():
+            by_user = arm.protocol in BY_USER
+            epsilons = effort.epsilons[::2] if by_user else effort.epsilons
+            trials = effort.some(20, 2) if by_user else effort.some(200, 20)
+            made += [arm.cell(data, e, trials=trials) for e in epsilons]
+    return made
+
+
+def _many(found: Sweep) -> Drawing:
+    figure, axes = style.panels(2)
+    arms = every_protocol()
+    grid = np.geomspace(0.1, 5, 60)
+    headings = {"pareto": "Pareto data", "uniform-interval": "Uniform interval"}
+    for panel, (name, heading) in zip(axes, headings.items(), strict=True):
+        lines = Lines(found).where(lambda cell, name=name: cell.data.name == name)  # type: ignore[misc]
+        n = next(cell.data.n for cell in found.cells if cell.data.name == name)
+        limits = [mean_rank_error(e, n) for e in grid]
+        panel.plot(grid, limits, label="limit of one bit a user", **style.LIMIT.bare())
+        mean_errors(panel, lines, arms, lambda cell: cell.epsilon)
+        style.epsilon_axis(panel)
+        size = "4$^8$" if name == "pareto" else "2$^{32}$"
+        panel.set_title(f"{heading}, n = 10$^{len(str(n)) - 1}$, B = {size}")
+    style.legend_below(figure, axes[0], columns=3)
+    return Drawing(figure, found.rows)
+
+
+# -- B up to 2^63 ----------------------------------------------------------------------------------------------
+
+
+def _huge_cells(effort: Effort) -> list[Cell]:
+    sets = [
+        dataset(name, n=2500, size=2**k) for name in ("pareto", "uniform-interval") for k in effort.thin(EXPONENTS)
+    ]
+    return [arm.cell(data, 1.0, trials=effort.trials) for arm in every_protocol() for data in sets]
+
+
+def _huge(found: Sweep) -> Drawing:
+    figure, axes = style.panels(2)
+    arms = every_protocol()
+    headings = {"pareto": "Pareto data", "uniform-interval": "Uniform on a random interval"}
+    for panel, (name, heading) in zip(axes, headings.items(), strict=True):
+        lines = Lines(found).where(lambda cell, name=name: cell.data.name == name)  # type: ignore[misc]
+        error_bars(panel, lines, arms, lambda cell: float(np.log2(cell.data.size)))
+        ticks = EXPONENTS
+        panel.set_xticks(ticks, [f"2$^{{{k}}}$" for k in ticks])
+        panel.set_xlabel("domain size B")
+        style.success_axis(panel)
+        panel.set_title(f"{heading}, n = 2500, ε = 1")
+    style.legend_below(figure, axes[0], columns=5)
+    return Drawing(figure, found.rows)
+
+
+# -- other quantiles -------------------------------------------------------------------------------------------
+
+
+def _quantile_cells(effort: Effort) -> list[Cell]:
+    sets = [dataset(name, n=10_000, size=4**9) for name in ("pareto", "uniform-interval")]
+    return [
+        arm.cell(data, 1.0, quantile=q, trials=effort.trials)
+        for arm in every_protocol()
+        for data in sets
+        for q in effort.thin(QUANTILES)
+    ]
+
+
+def _quantiles(found: Sweep) -> Drawing:
+    figure, axes = style.panels(2)
+    arms = every_protocol()
+    headings = {"pareto": "Pareto data", "uniform-interval": "Uniform interval"}
+    for panel, (name, heading) in zip(axes, headings.items(), strict=True):
+        lines = Lines(found).where(lambda cell, name=name: cell.data.name == name)  # type: ignore[misc]
+        mean_errors(panel, lines, arms, lambda cell: cell.quantile)
+        limit = mean_rank_error(1.0, 10_000)
+        panel.axhline(limit, label="limit of one bit a user", **style.LIMIT.bare())
+        panel.set_xlabel("quantile q")
+        panel.set_title(f"{heading}, n = 10$^4$, B = 4$^9$, ε = 1")
+    style.legend_below(figure, axes[0], columns=3)
+    return Drawing(figure, found.rows)
+
+
+# -- hard shapes -----------------------------------------------------------------------------------------------
+
+
+def _shapes() -> tuple[str, ...]:
+    return tuple(name for name in dataset_names() if name != "uniform")  # the recipe's own stands for it
+
+
+def _shape_cells(effort: Effort) -> list[Cell]:
+    sets = [dataset(name, n=2500, size=2**32) for name in _shapes()]
+    return [
+        arm.cell(data, epsilon, trials=effort.trials)
+        for epsilon in (0.879, 1.357)
+        for arm in every_protocol()
+        for data in sets
+    ]
+
+
+def _shape_panel(axes: Any, found: Sweep, epsilon: float, arms: tuple[Arm, ...]) -> None:
+    looks = {arm.label: arm.look for arm in arms}
+    names = list(_shapes())
+    for label, pairs in Lines(found).where(lambda cell: cell.epsilon == epsilon):
+        axes.plot(
+            [outcome.success(0.5, style.ALPHA) for _, outcome in pairs],
+            [names.index(cell.data.name) for cell, _ in pairs],
+            label=label,
+            **looks[label].line(linestyle="none", markersize=6, alpha=0.9),
+        )
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.set_xlim(-0.03, 1.03)
+    axes.set_xlabel(f"success rate (α = {style.ALPHA:g})")
+    axes.set_title(f"n = 2500, B = 2$^{{32}}$, ε = {epsilon:g}")
+
+
+def _shape_drawing(found: Sweep) -> Drawing:
+    figure, axes = style.panels(2, height=1.25)
+    arms = every_protocol()
+    for panel, epsilon in zip(axes, (0.879, 1.357), strict=True):
+        _shape_panel(panel, found, epsilon, arms)
+    axes[1].tick_params(labelleft=False)
+    style.legend_below(figure, axes[0], columns=5)
+    return Drawing(figure, found.rows)
+
+
+FIGURES = (
+    Figure(
+        "many-users",
+        "Every protocol at n = 10^7: Pareto data in B = 4^8, uniform data in B = 2^32, mean rank error and limit",
+        "beyond the paper",
+        _many_cells,
+        _many,
+    ),
+    Figure(
+        "huge-domains",
+        "Every protocol for B up to 2^63: Pareto and uniform data, n = 2500, epsilon = 1",
+        "beyond the paper",
+        _huge_cells,
+        _huge,
+    ),
+    Figure(
+        "quantiles",
+        "Every protocol at quantiles 0.05 .. 0.95: Pareto and uniform data, n = 10^4, B = 4^9, epsilon = 1",
+        "beyond the paper",
+        _quantile_cells,
+        _quantiles,
+    ),
+    Figure(
+        "shapes",
+        "Every protocol on the hard shapes: n = 2500, B = 2^32",
+        "beyond the paper",
+        _shape_cells,
+        _shape_drawing,
+    ),
+)

@@ -1,0 +1,91 @@
+"""What the figures have in common: success with error bars, error distributions, mean errors, recorded runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from privquant.lab.experiment.cell import Cell, success_sd
+from privquant.lab.studies.paper import style
+from privquant.lab.studies.paper.figure import Lines
+from privquant.lab.studies.paper.mechanisms import Arm, look_of
+from privquant.lab.studies.published import Recorded
+
+
+def error_bars(
+    axes: Any, lines: Lines, arms: Sequence[Arm], x: Callable[[Cell], float], alpha: float = style.ALPHA
+) -> None:
+    """Success rates with the paper's error bars: one standard deviation of the rate."""
+    for label, pairs in lines:
+        rates = [outcome.success(cell.quantile, alpha) for cell, outcome in pairs]
+        bars = [success_sd(rate, o.answers.size) for rate, (_, o) in zip(rates, pairs, strict=True)]
+        axes.errorbar(
+            [x(cell) for cell, _ in pairs],
+            rates,
+            yerr=bars,
+            label=label,
+            capsize=2,
+            elinewidth=0.9,
+            **look_of(label, arms).line(),
+        )
+
+
+def error_cdf(axes: Any, lines: Lines, arms: Sequence[Arm]) -> None:
+    """The distribution of the paper's absolute quantile error over the trials."""
+    for label, pairs in lines:
+        errors = np.sort(np.concatenate([outcome.abs_errors() for _, outcome in pairs]))
+        shares = np.arange(1, errors.size + 1) / errors.size
+        axes.step(
+            np.concatenate(([0.0], errors)),
+            np.concatenate(([0.0], shares)),
+            where="post",
+            label=label,
+            **look_of(label, arms).bare(),
+        )
+
+
+def hollow(axes: Any, rows: list[Recorded], arm: Arm, x: str) -> None:
+    """The recorded runs of one mechanism: hollow markers of its colour."""
+    axes.plot(
+        [getattr(row, x) for row in rows],
+        [row.success for row in rows],
+        linestyle="none",
+        marker=arm.look.marker,
+        markersize=7.5,
+        markerfacecolor="none",
+        markeredgecolor=arm.look.color,
+        markeredgewidth=0.8,
+        zorder=1,
+    )
+
+
+def recorded_handle() -> Any:
+    from matplotlib.lines import Line2D
+
+    return Line2D(
+        [], [], linestyle="none", marker="o", markersize=7.5, markerfacecolor="none", color="#555555",
+        label="recorded runs of the paper (hollow)",
+    )  # fmt: skip
+
+
+def mean_errors(axes: Any, lines: Lines, arms: Sequence[Arm], x: Callable[[Cell], float]) -> None:
+    """Mean rank errors with one standard deviation of the mean."""
+    smallest = 1.0
+    for label, pairs in lines:
+        errors = [outcome.rank_errors(cell.quantile) for cell, outcome in pairs]
+        axes.errorbar(
+            [x(cell) for cell, _ in pairs],
+            [e.mean() for e in errors],
+            yerr=[e.std() / np.sqrt(e.size) for e in errors],
+            label=label,
+            capsize=2,
+            elinewidth=0.9,
+            **look_of(label, arms).line(),
+        )
+        smallest = min(smallest, *(e.mean() for e in errors if e.any()), 1.0)
+    axes.set_yscale("log")
+    axes.set_ylim(bottom=smallest / 2)
+    axes.set_ylabel("mean rank error")
+    style.log_axis(axes.yaxis)

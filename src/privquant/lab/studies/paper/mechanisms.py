@@ -1,0 +1,53 @@
+"""The mechanisms the figures compare.
+
+`PAPER` are the paper's three in the behaviour of the authors' program, which is what the recorded runs show;
+`every_protocol()` are all registered ones as the package runs them, so a new protocol is in the figures by being
+registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from privquant.lab.data import DataSet
+from privquant.lab.experiment.cell import Cell
+from privquant.lab.studies.paper.style import Look, look, title
+from privquant.protocols.registry import protocol_names
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A mechanism as a figure shows it."""
+
+    label: str
+    protocol: str
+    look: Look
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def cell(self, data: DataSet, epsilon: float, **more: Any) -> Cell:
+        return Cell.of(
+            data,
+            self.protocol,
+            epsilon,
+            label=self.label,
+            options={**self.options, **more.pop("options", {})},
+            **more,
+        )
+
+
+BAYESS = Arm("DpBayeSS", "bayess", look("bayess"), {"behaviour": "published"})
+NAIVE = Arm("DpNaiveNBS", "naive", look("naive"), {"behaviour": "published"})
+TREE = Arm("Hierarchical", "hierarchical", look("hierarchical"), {"answer": "argmin", "encoding": "oue"})
+
+PAPER = (BAYESS, NAIVE, TREE)
+
+
+def every_protocol() -> tuple[Arm, ...]:
+    """All registered protocols with their own defaults."""
+    return tuple(Arm(title(name), name, look(name, place)) for place, name in enumerate(protocol_names()))
+
+
+def look_of(label: str, arms: Sequence[Arm]) -> Look:
+    return next(arm.look for arm in arms if arm.label == label)

@@ -1,0 +1,1 @@
+"""How well it works: users, error, epsilon and confidence, from measured calibration and from theory."""

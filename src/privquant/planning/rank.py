@@ -1,0 +1,29 @@
+"""The rank statement that goes with an estimate: how far its rank may be off, as measured in simulation.
+
+It is a statement of experience, not a certificate: in the planner's calibration, on the hardest of five shapes
+of data, a share `confidence` of runs like this one stayed within it. The certified interval of `isotonic` is the
+one that holds for any data.
+"""
+
+from __future__ import annotations
+
+from privquant.errors import InvalidInput
+from privquant.messages import Guarantee, Rank
+from privquant.planning.calibration import calibrated, calibration
+from privquant.validation import check_probability
+
+
+def rank_within(
+    protocol: str, guarantee: Guarantee, *, users: int, size: int, quantile: float, confidence: float = 0.95
+) -> Rank | None:
+    """How far the rank of an answer from so many users may be off; None where nothing was measured."""
+    check_probability(confidence, "confidence")
+    if users < 0:
+        raise InvalidInput(f"users must be at least 0, got {users}")
+    name = f"{protocol}/{guarantee.trust}"
+    if users == 0 or size < 2 or name not in calibrated():
+        return None
+    error = calibration(name).error(
+        users=users, epsilon=guarantee.epsilon, confidence=confidence, size=size, quantile=quantile, kind="hardest"
+    )
+    return Rank(quantile, error, confidence)

@@ -1,0 +1,138 @@
+"""Who is asked what: the division of a run's users among quantiles, arms and phases.
+
+User number i of a run belongs to quantile i mod Q. With a certified interval each quantile has three arms: the
+search itself, the lower and the upper arm. If any quantile is extreme, the first reports are a bulk phase that
+searches the median. All of it follows from how many users were asked and heard, so nothing has to be remembered.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privquant._numba import njit
+from privquant.protocols.isotonic.fit import Floats, Search, Table, target_rate
+from privquant.protocols.isotonic.interval import interval_ends, side_asked, side_threshold
+from privquant.protocols.isotonic.rules import (
+    REUSE,
+    answer,
+    is_extreme,
+    spread_points,
+    spread_share,
+    threshold_at,
+    weigh_for_query,
+)
+
+Ints = NDArray[np.int64]
+
+BULK, SEARCH = 0, 1
+"""The phases of a run that is not in rounds: the bulk phase asks in phase 0, the search in phase 1."""
+
+
+class Course(NamedTuple):
+    """The plan of a run.
+
+    users:   users planned for each quantile.
+    bulk:    reports before which the bulk phase asks; 0 without one.
+    spread:  half-width of the posterior quantiles over which a batch is spread; 0 asks one threshold.
+    roles:   arms for each quantile: 1, or 3 with an interval (search, lower, upper).
+    start, quota:  of the side arms of each quantile.
+    bounds:  of the walk, one for each side arm.
+    smooth:  whether answers follow a curve through the rates.
+    """
+
+    quantiles: Floats
+    users: Ints
+    bulk: int
+    spread: float
+    roles: int
+    start: Ints
+    quota: Ints
+    bounds: Floats
+    smooth: bool
+
+
+@njit(cache=True)
+def of_quantile(users: int, which: int, quantiles: int) -> int:
+    """How many of the first `users` users belong to one of the quantiles."""
+    return (users + quantiles - 1 - which) // quantiles
+
+
+@njit(cache=True)
+def allocate(course: Course, asked: int, heard: int, count: int, arms: Ints) -> int:
+    """Divide the next `count` users among the arms; the phase they are asked in."""
+    arms[:] = 0
+    if heard < course.bulk:
+        arms[0] = count
+        return BULK
+    quantiles = course.quantiles.size
+    for j in range(quantiles):
+        before = of_quantile(asked, j, quantiles)
+        after = of_quantile(asked + count, j, quantiles)
+        mine = after - before
+        if course.roles == 3:
+            for side in range(2):
+                due = side_asked(after, course.users[j], course.start[j], course.quota[j], side == 1)
+                due -= side_asked(before, course.users[j], course.start[j], course.quota[j], side == 1)
+                due = min(due, mine)
+                arms[3 * j + 1 + side] = due
+                mine -= due
+        arms[course.roles * j] = mine
+    return SEARCH
+
+
+@njit(cache=True)
+def thresholds_for(
+    table: Table, search: Search, course: Course, phase: int, arm: int, count: int, lone: float, out: Ints
+) -> int:
+    """Where `count` users of one arm are asked: thresholds in out[0], users in out[1]; how many there are.
+
+    lone: the posterior quantile for a user asked alone while others are in flight; else 1/2.
+    """
+    j = arm // course.roles
+    role = arm % course.roles
+    out[1, 0] = count
+    if role > 0:
+        row = 2 * j + role - 1
+        out[0, 0] = side_threshold(
+            table,
+            search,
+            course.quantiles[j],
+            row,
+            role == 2,
+            course.quota[j],
+            course.bounds[row],
+            course.users[j],
+        )
+        return 1
+    quantile = 0.5 if phase == BULK and course.bulk > 0 else course.quantiles[j]
+    boosted = phase != BULK and course.bulk > 0 and is_extreme(quantile)
+    weigh_for_query(table, search, quantile, boosted, 1.0 / course.quantiles.size)
+    if course.spread == 0.0 or count == 1:
+        out[0, 0] = threshold_at(table, search, lone, REUSE)
+        return 1
+    points = spread_points(count)
+    for point in range(points):
+        out[0, point] = threshold_at(table, search, spread_share(course.spread, point, points), 0.0)
+        out[1, point] = count // points + (1 if point < count % points else 0)
+    return points
+
+
+@njit(cache=True)
+def answers(table: Table, search: Search, course: Course, out: Ints) -> None:
+    """The answers for all quantiles, rising."""
+    for j in range(course.quantiles.size):
+        q = course.quantiles[j]
+        out[j] = answer(table, search, q, course.bulk > 0 and is_extreme(q), course.smooth)
+        if j > 0 and out[j] < out[j - 1]:
+            out[j] = out[j - 1]
+
+
+@njit(cache=True)
+def certified(table: Table, search: Search, course: Course, out: Ints) -> None:
+    """The ends of all intervals, one row a quantile; -1 where there is no bound."""
+    for j in range(course.quantiles.size):
+        target = target_rate(search, course.quantiles[j])
+        interval_ends(table, 2 * j, target, course.quota[j], course.bounds, out[j])

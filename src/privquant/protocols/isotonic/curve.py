@@ -1,0 +1,255 @@
+"""A sharper answer: a smooth curve through the rates around the quantile, within what the isotonic fit allows.
+
+An isotonic fit makes no use of smoothness and pays for it. Here the distribution function near the quantile is an
+S-shaped curve that may rise at different speeds on its two sides,
+
+    F(x) = Phi(Phi^-1(q) + (x - place) * (speed / ratio if x < place else speed * ratio))
+
+with x measured along the prior (a linear and a logarithmic scale at once), fitted by maximum likelihood to all
+reports; `ratio` is held near 1 by a normal prior on its logarithm. Where the data are not smooth (an atom, a gap, a
+kink) the curve is wrong. If the isotonic fit is much more likely than it, there is no crossing; and where that does
+not show, the posterior of the isotonic fit is narrow, and the answer never leaves its central part
+(`isotonic_rules.answer`).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from privquant._numba import njit
+from privquant.protocols.isotonic.fit import (
+    Floats,
+    Search,
+    Table,
+    counts_at,
+    least_rate,
+    point_in_cell,
+    prior_mass,
+    profile,
+    target_rate,
+)
+
+# The window is what the posterior (at its own power) leaves between these tails.
+TAIL = 0.005
+# Reports outside the window tell how wide the data are; together they weigh at most this part of those inside, so
+# that reports asked for another quantile do not bend the curve.
+OUTSIDE = 0.25
+# Standard deviation of log(ratio) in its prior, for the whole step from one side to the other.
+_UNEVEN = 0.35
+# A curve is dropped if the isotonic fit's log-likelihood is ahead by more than this times log(e + kappa^2 reports):
+# of runs on smooth data, about one in a hundred.
+DOUBT = 2.6
+_ROOT_2 = math.sqrt(2.0)
+_ROOT_2_PI = math.sqrt(2.0 * math.pi)
+# Beyond this many standard deviations the normal distribution is 0 or 1 to all digits.
+_FAR = 9.0
+# The search for the best curve starts from the best of these: places (in windows) and speeds (3^0 .. 3^8, / 4).
+_PLACES = (-0.5, -0.25, 0.0, 0.25, 0.5)
+_SPEEDS = 9
+_STEPS = 40
+_ENOUGH = 1e-5
+_LONGEST = 2.0
+
+
+@njit(cache=True)
+def normal_score(share: float) -> float:
+    """Phi^-1 by bisection: all digits, and nothing to import in compiled code."""
+    low = -_FAR
+    high = _FAR
+    for _ in range(64):
+        middle = 0.5 * (low + high)
+        if 0.5 * math.erfc(-middle / _ROOT_2) < share:
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)
+
+
+@njit(cache=True)
+def _objective(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float, curve: Floats) -> float:
+    """Log-likelihood of a curve (place, log speed, log of one side's speed over the other's), and its prior."""
+    left = math.exp(curve[1] - 0.5 * curve[2])
+    right = math.exp(curve[1] + 0.5 * curve[2])
+    found = -0.5 * (curve[2] / _UNEVEN) ** 2
+    for k in range(x.size):
+        away = x[k] - curve[0]
+        score = height + (left if away < 0.0 else right) * away
+        share = 0.5 * math.erfc(-score / _ROOT_2)
+        rate = min(max(0.5 + kappa * (share - 0.5), least), 1.0 - least)
+        found += s[k] * math.log(rate) + (n[k] - s[k]) * math.log1p(-rate)
+    return float(found)
+
+
+@njit(cache=True)
+def _slopes(
+    x: Floats,
+    n: Floats,
+    s: Floats,
+    kappa: float,
+    least: float,
+    height: float,
+    curve: Floats,
+    gradient: Floats,
+    information: Floats,
+) -> None:
+    """Gradient and expected information of `_objective`."""
+    left = math.exp(curve[1] - 0.5 * curve[2])
+    right = math.exp(curve[1] + 0.5 * curve[2])
+    gradient[:] = 0.0
+    information[:, :] = 0.0
+    turn = np.empty(3)
+    for k in range(x.size):
+        away = x[k] - curve[0]
+        speed = left if away < 0.0 else right
+        score = height + speed * away
+        share = 0.5 * math.erfc(-score / _ROOT_2)
+        rate = min(max(0.5 + kappa * (share - 0.5), least), 1.0 - least)
+        rise = kappa * math.exp(-0.5 * score * score) / _ROOT_2_PI
+        spread = rate * (1.0 - rate)
+        turn[0] = -speed
+        turn[1] = speed * away
+        turn[2] = 0.5 * speed * abs(away)
+        pull = (s[k] - n[k] * rate) * rise / spread
+        weight = n[k] * rise * rise / spread
+        for i in range(3):
+            gradient[i] += pull * turn[i]
+            for j in range(3):
+                information[i, j] += weight * turn[i] * turn[j]
+    gradient[2] -= curve[2] / _UNEVEN**2
+    information[2, 2] += 1.0 / _UNEVEN**2
+
+
+@njit(cache=True)
+def _solve(information: Floats, ridge: float, gradient: Floats, step: Floats) -> bool:
+    """step = (information with a larger diagonal)^-1 gradient; False where that does not exist."""
+    a = information.copy()
+    step[:] = gradient
+    for i in range(3):
+        a[i, i] = a[i, i] * (1.0 + ridge) + 1e-9
+    for i in range(3):
+        if not a[i, i] > 1e-12:
+            return False
+        for j in range(i + 1, 3):
+            factor = a[j, i] / a[i, i]
+            for k in range(i, 3):
+                a[j, k] -= factor * a[i, k]
+            step[j] -= factor * step[i]
+    for i in range(2, -1, -1):
+        for k in range(i + 1, 3):
+            step[i] -= a[i, k] * step[k]
+        step[i] /= a[i, i]
+    return True
+
+
+@njit(cache=True)
+def fit_curve(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float) -> Floats:
+    """The likeliest curve: damped scoring from the best point of a coarse grid."""
+    curve = np.zeros(3)
+    best = -math.inf
+    trial = np.zeros(3)
+    for place in _PLACES:
+        for power in range(_SPEEDS):
+            trial[0] = place
+            trial[1] = math.log(0.25) + power * math.log(3.0)
+            found = _objective(x, n, s, kappa, least, height, trial)
+            if found > best:
+                best = found
+                curve[:] = trial
+    gradient = np.empty(3)
+    information = np.empty((3, 3))
+    step = np.empty(3)
+    ridge = 1e-3
+    for _ in range(_STEPS):
+        _slopes(x, n, s, kappa, least, height, curve, gradient, information)
+        gain = -1.0
+        for _ in range(10):
+            if not _solve(information, ridge, gradient, step):
+                return curve
+            shrink = min(1.0, _LONGEST / max(abs(step[1]), 1e-300))
+            for i in range(3):
+                trial[i] = curve[i] + shrink * step[i]
+            found = _objective(x, n, s, kappa, least, height, trial)
+            if found >= best:
+                gain = found - best
+                best = found
+                curve[:] = trial
+                ridge = max(0.2 * ridge, 1e-6)
+                break
+            ridge = max(6.0 * ridge, 1e-3)
+        if gain < _ENOUGH:
+            break
+    return curve
+
+
+@njit(cache=True)
+def _along(table: Table, search: Search, k: int, origin: int, unit: float) -> float:
+    """Where threshold k lies, along the prior, from `origin`."""
+    threshold = table.threshold[k]
+    if threshold >= origin:
+        return prior_mass(origin, threshold, search) / unit if threshold > origin else 0.0
+    return -prior_mass(threshold, origin, search) / unit
+
+
+@njit(cache=True)
+def _index_at(search: Search, origin: int, along: float) -> int:
+    """The least index that lies at least `along` (prior mass) from `origin`."""
+    if along >= 0.0:
+        whole = prior_mass(origin, search.last, search) if search.last > origin else 0.0
+        if along >= whole:
+            return search.last
+        found = point_in_cell(origin, search.last, along / whole, search)
+        reached = prior_mass(origin, found, search) if found > origin else 0.0
+    else:
+        whole = prior_mass(-1, origin, search)
+        if -along >= whole:
+            return 0
+        found = max(point_in_cell(-1, origin, 1.0 + along / whole, search), 0)
+        reached = -prior_mass(found, origin, search) if found < origin else 0.0
+    # half of the time the nearest index is the one before
+    return min(found + 1, search.last) if reached < along else found
+
+
+@njit(cache=True)
+def curve_crossing(table: Table, search: Search, quantile: float, origin: int, low: int, high: int) -> int:
+    """The index at which the curve through the rates reaches the quantile; -1 if there are too few thresholds, the
+    rates follow no curve, or there are too few reports to tell the quantile from the smallest or largest value: a
+    curve would then only extrapolate.
+
+    low, high: the window, with threshold `low` just left of it; origin: an index inside.
+    """
+    count = table.held[0]
+    unit = prior_mass(low, high, search)
+    n, s, total = counts_at(table, search, quantile)
+    x = np.empty(count)
+    inside = 0.0
+    outside = 0.0
+    for k in range(count):
+        x[k] = _along(table, search, k, origin, unit)
+        if low <= table.threshold[k] <= high:
+            inside += n[k]
+        else:
+            outside += n[k]
+    if count < 3 or inside == 0.0 or not unit > 0.0:
+        return -1
+    kappa = float(search.kappas[0])
+    rate = target_rate(search, quantile)
+    if math.sqrt(rate * (1.0 - rate) / total) > kappa * min(quantile, 1.0 - quantile):
+        return -1
+    less = min(1.0, OUTSIDE * inside / outside) if outside > 0.0 else 1.0
+    reports = np.empty(count)
+    ones = np.empty(count)
+    for k in range(count):
+        weight = 1.0 if low <= table.threshold[k] <= high else less
+        reports[k] = weight * n[k]
+        ones[k] = weight * s[k]
+    least = least_rate(search)
+    height = normal_score(quantile)
+    curve = fit_curve(x, reports, ones, kappa, least, height)
+    # without a floor the best cell has the likelihood of the isotonic fit itself
+    profile(table, reports, ones, rate, 0.0, least, 1.0 - least)
+    ahead = table.fit[: count + 1].max() - _objective(x, reports, ones, kappa, least, height, curve)
+    if ahead > DOUBT * math.log(math.e + kappa * kappa * total):
+        return -1
+    return _index_at(search, origin, curve[0] * unit)

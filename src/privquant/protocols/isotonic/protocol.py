@@ -1,0 +1,351 @@
+"""Isotonic search: every report ever heard takes part in every decision.
+
+The state is one table, a count of reports and of ones for each (phase, arm, coin, threshold), and the planned
+number of users. What is asked next and what is answered are functions of that table (`isotonic_rules`), so reports
+may come late, in any order, in parts and from several collectors: `merge` is addition.
+
+    phase   0: bulk phase (search of the median before an extreme quantile); 1: the search.
+            In rounds with fixed batches (the shuffle model) the number of the round, from 1.
+    arm     which quantile, and with a certified interval which of its three arms (search, lower, upper).
+    coin    the coin the answer was thrown with; rounds of different size have different coins.
+
+Options: `lam` (share of the log-uniform prior, 1/2), `spread` (half-width of the posterior quantiles a batch is
+spread over, for runs in few rounds or with many users in flight), `interval` (confidence of a certified interval;
+it costs most of the users), `bulk` (False leaves the bulk phase out), `smooth` (False answers by the posterior's
+median alone, without the curve), `rounds` (fixed rounds as pairs of users and coin; see `isotonic_shuffle`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from privquant.domain import Domain
+from privquant.errors import InvalidInput, ProtocolError
+from privquant.messages import AnyQuery, Estimate, Guarantee, Interval, Query, Rank
+from privquant.privacy.coin import Coin
+from privquant.protocols.base import ThresholdProtocol
+from privquant.protocols.isotonic import allocation as course_of
+from privquant.protocols.isotonic import rules
+from privquant.protocols.isotonic.allocation import BULK, SEARCH, Course
+from privquant.protocols.isotonic.fit import Search, Table, add_counts, grown, new_table
+from privquant.protocols.isotonic.interval import QUOTA, START, walk_bound
+from privquant.validation import check_count, check_flag, check_probability
+
+Key = tuple[int, int, int, int]
+"""(phase, arm, coin, threshold)"""
+
+
+class Isotonic(ThresholdProtocol):
+    name = "isotonic"
+    title = "isotonic search"
+    count_table = True
+    takes_counts = True
+    many_quantiles: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        domain: Domain,
+        *,
+        users: int,
+        epsilon: float,
+        quantile: float | Sequence[float] = 0.5,
+        guarantee: Guarantee | None = None,
+        lam: float = 0.5,
+        spread: float = 0.0,
+        interval: float | None = None,
+        bulk: bool = True,
+        smooth: bool = True,
+        rounds: Sequence[Sequence[int]] | None = None,
+    ) -> None:
+        super().__init__(domain, users=users, epsilon=epsilon, quantile=quantile, guarantee=guarantee)
+        self.lam = _check_share(lam, "lam", 1.0)
+        self.spread = _check_share(spread, "spread", 0.5)
+        self.interval = None if interval is None else check_probability(interval, "interval")
+        self.bulk = check_flag(bulk, "bulk")
+        self.smooth = check_flag(smooth, "smooth")
+        self.rounds = None if rounds is None else _check_rounds(rounds, self.users)
+        if self.rounds is not None and (self.interval is not None or self.spread > 0.0):
+            raise InvalidInput("fixed rounds ask one threshold a round: leave interval and spread out")
+        coins = {self.coin.threshold} if self.rounds is None else {coin for _, coin in self.rounds}
+        # a smaller flip threshold is a larger kappa; the most honest coin comes first
+        self._coins = {threshold: row for row, threshold in enumerate(sorted(coins))}
+        kappas = np.array([Coin(threshold).kappa for threshold in self._coins])
+        self.search = Search(self.domain.size - 1, self.lam, kappas)
+        self.course = self._plan()
+        self._ends = np.cumsum([size for size, _ in self.rounds]) if self.rounds is not None else None
+        self._counts: dict[Key, list[int]] = {}
+        self._table = self._empty()
+        self._round_thresholds: dict[int, int] = {}
+        self._known: dict[tuple[int, int], int] = {}
+
+    def options(self) -> dict[str, Any]:
+        rounds = None if self.rounds is None else [list(pair) for pair in self.rounds]
+        return {
+            "lam": self.lam,
+            "spread": self.spread,
+            "interval": self.interval,
+            "bulk": self.bulk,
+            "smooth": self.smooth,
+            "rounds": rounds,
+        }
+
+    def _plan(self) -> Course:
+        several = len(self.quantiles)
+        users = np.array([course_of.of_quantile(self.users, j, several) for j in range(several)], np.int64)
+        bulk = 0
+        if self.bulk and any(rules.is_extreme(q) for q in self.quantiles):
+            bulk = rules.bulk_reports(self.users, float(self.search.kappas[0]), self.domain.size)
+        bounds: list[float] = []
+        quota = np.zeros(several, np.int64)
+        start = np.zeros(several, np.int64)
+        if self.interval is not None:
+            start = np.maximum((START * users).astype(np.int64), -(-bulk // several))
+            # two arms never need more than every user after the start
+            quota = np.minimum(QUOTA * users, 0.48 * (users - start)).astype(np.int64)
+            for q, steps in zip(self.quantiles, quota.tolist(), strict=True):
+                target = self.coin.report_rate(q)
+                miss = (1.0 - self.interval) / 2.0
+                bounds += [walk_bound(steps, target, miss), walk_bound(steps, 1.0 - target, miss)]
+        roles = 1 if self.interval is None else 3
+        quantiles = np.array(self.quantiles)
+        return Course(quantiles, users, bulk, self.spread, roles, start, quota, np.array(bounds), self.smooth)
+
+    def _empty(self) -> Table:
+        sides = 2 * len(self.quantiles) if self.interval is not None else 0
+        return new_table(62, coins=len(self._coins), sides=sides)
+
+    # -- asking ------------------------------------------------------------------------------------------------
+
+    def can_ask(self) -> bool:
+        if self.asked >= self.users or self.domain.size == 1:
+            return False
+        return self._ends is None or self._current_round() is not None
+
+    def batch_size(self) -> int:
+        if self._ends is None:
+            return int(rules.batch_size(self.heard))
+        current = self._current_round()
+        return 1 if current is None else int(self._ends[current]) - self.asked
+
+    def _next(self, k: int) -> list[tuple[AnyQuery, int]]:
+        if self._ends is not None:
+            return self._next_in_round(k)
+        arms = np.empty(self.course.roles * len(self.quantiles), np.int64)
+        phase = course_of.allocate(self.course, self.asked, self.heard, k, arms)
+        lone = 0.5
+        if self.spread > 0.0 and k == 1 and self.in_flight > 0:
+            lone = rules.lone_share(self.spread, self.asked)
+        pairs: list[tuple[AnyQuery, int]] = []
+        for arm, count in enumerate(arms.tolist()):
+            if count > 0:
+                for threshold, users in self._thresholds(phase, arm, count, lone):
+                    pairs.append((Query(threshold, self.coin.threshold, phase, arm), users))
+        return pairs
+
+    def _thresholds(self, phase: int, arm: int, count: int, lone: float) -> list[tuple[int, int]]:
+        """(threshold, users) for one arm. With one threshold a batch it holds until the next report."""
+        if self.spread == 0.0 and (phase, arm) in self._known:
+            return [(self._known[phase, arm], count)]
+        out = np.empty((2, rules.SPREAD_POINTS), np.int64)
+        rows = course_of.thresholds_for(self._table, self.search, self.course, phase, arm, count, lone, out)
+        if self.spread == 0.0:
+            self._known[phase, arm] = int(out[0, 0])
+        return [(int(out[0, row]), int(out[1, row])) for row in range(rows)]
+
+    # -- fixed rounds ------------------------------------------------------------------------------------------
+
+    def _current_round(self) -> int | None:
+        """The round whose users are being asked; None while the round before it is still open."""
+        assert self._ends is not None
+        current = int(np.searchsorted(self._ends, self.asked, side="right"))
+        started = 0 if current == 0 else int(self._ends[current - 1])
+        if self.asked == started and self.in_flight > 0:
+            return None
+        return current if current < self._ends.size else None
+
+    def _round_is_bulk(self, current: int) -> bool:
+        assert self._ends is not None
+        started = 0 if current == 0 else int(self._ends[current - 1])
+        return started < self.course.bulk
+
+    def _next_in_round(self, k: int) -> list[tuple[AnyQuery, int]]:
+        current = self._current_round()
+        assert current is not None
+        assert self.rounds is not None
+        assert self._ends is not None
+        arm = current % len(self.quantiles)
+        if current not in self._round_thresholds:
+            phase = BULK if self._round_is_bulk(current) else SEARCH
+            self._round_thresholds[current] = self._thresholds(phase, arm, 1, 0.5)[0][0]
+        query = Query(self._round_thresholds[current], self.rounds[current][1], current + 1, arm)
+        return [(query, min(k, int(self._ends[current]) - self.asked))]
+
+    # -- hearing -----------------------------------------------------------------------------------------------
+
+    def coins(self) -> frozenset[int]:
+        return frozenset(self._coins)
+
+    def _check_query(self, query: Query) -> None:
+        super()._check_query(query)
+        arms = self.course.roles * len(self.quantiles)
+        if not 0 <= query.arm < arms:
+            raise ProtocolError(f"this run has the arms 0 .. {arms - 1}, got {query.arm!r}")
+        if self.rounds is None:
+            least = BULK if self.course.bulk > 0 else SEARCH
+            if not least <= query.phase <= SEARCH:
+                raise ProtocolError(f"this run has the phases {least} .. {SEARCH}, got {query.phase!r}")
+        elif not 1 <= query.phase <= len(self.rounds):
+            raise ProtocolError(f"this run has the rounds 1 .. {len(self.rounds)}, got {query.phase!r}")
+        elif self.rounds[query.phase - 1][1] != query.coin:
+            raise ProtocolError(f"round {query.phase} never used the coin {query.coin!r}")
+
+    def _use_counts(self, query: Query, answered: int, ones: int) -> int:
+        self._add((query.phase, query.arm, query.coin, query.threshold), answered, ones)
+        return answered
+
+    def _add(self, key: Key, answered: int, ones: int) -> None:
+        phase, arm, coin, threshold = key
+        entry = self._counts.setdefault(key, [0, 0])
+        entry[0] += answered
+        entry[1] += ones
+        if int(self._table.held[0]) + 2 >= self._table.threshold.size:
+            self._table = grown(self._table)
+        if self.rounds is not None:
+            bulk = self._round_is_bulk(phase - 1)
+            self._round_thresholds.setdefault(phase - 1, threshold)
+        else:
+            bulk = phase == BULK
+        role = arm % self.course.roles
+        side = 2 * (arm // self.course.roles) + role - 1 if role > 0 else -1
+        add_counts(self._table, self.search, self._coins[coin], side, bulk, threshold, answered, ones)
+        self._known.clear()
+
+    def merge(self, other: Isotonic) -> None:
+        """Take in all that another run of the same settings has heard."""
+        if not isinstance(other, Isotonic) or other.settings() != self.settings():
+            raise ProtocolError("only runs of isotonic search with the same settings can be merged")
+        for key, (answered, ones) in other._counts.items():
+            self._add(key, answered, ones)
+        self.heard += other.heard
+        self.given_up += other.given_up
+        self.asked += other.asked
+
+    def counts(self) -> Iterator[tuple[Key, int, int]]:
+        """The table: ((phase, arm, coin, threshold), reports, ones), in the order of the keys."""
+        for key in sorted(self._counts):
+            yield key, self._counts[key][0], self._counts[key][1]
+
+    # -- answering ---------------------------------------------------------------------------------------------
+
+    def _answers(self) -> list[int]:
+        out = np.empty(len(self.quantiles), np.int64)
+        course_of.answers(self._table, self.search, self.course, out)
+        return [int(index) for index in out]
+
+    def _answer(self, quantile: float) -> int | None:
+        return self._answers()[self.quantiles.index(quantile)]
+
+    def _estimate(self, quantile: float) -> Estimate:
+        found = super()._estimate(quantile)
+        if self.interval is None:
+            return found
+        bounds = self._certified(self.quantiles.index(quantile))
+        return dataclasses.replace(found, interval=bounds, notes=(*found.notes, _sentence(bounds, quantile)))
+
+    def _rank(self, quantile: float, users: int) -> Rank | None:
+        # Reports are shared, but the search for one quantile may count on its own part only; with an interval the
+        # two sides take their quotas out of it.
+        own = users / len(self.quantiles) * (1.0 if self.interval is None else 1.0 - 2.0 * QUOTA)
+        return super()._rank(quantile, max(1, int(own)))
+
+    def _certified(self, which: int) -> Interval:
+        assert self.interval is not None
+        ends = np.full((len(self.quantiles), 2), -1, np.int64)
+        if self.domain.size > 1:
+            course_of.certified(self._table, self.search, self.course, ends)
+        low, high = (int(end) for end in ends[which])
+        if 0 <= high < low:  # both sides claim too much, which happens less often than 1 - confidence
+            low, high = high, low
+        return Interval(self._low_end(low), self._high_end(high), self.interval)
+
+    def _low_end(self, index: int) -> int | float | None:
+        if index < 0:
+            return None
+        # a bin's lower edge is the upper edge of the bin before it
+        return self.domain.value(index if self.domain.bin(index) is None else max(index - 1, 0))
+
+    def _high_end(self, index: int) -> int | float | None:
+        return None if index < 0 else self.domain.value(index)
+
+    def search_band(self, mass: float = 0.9, quantile: float | None = None) -> tuple[float, float] | None:
+        """Where the posterior that asks looks for the quantile: values between which it has `mass`.
+
+        A picture of the search, NOT a confidence interval: sets of this kind miss the quantile far more often
+        than their mass says (see the docs). For a statement with a probability use `interval=`.
+        """
+        share = check_probability(mass, "mass")
+        q = self.quantile if quantile is None else quantile
+        if q not in self.quantiles:
+            raise InvalidInput(f"this run searches the quantiles {list(self.quantiles)}, got {quantile!r}")
+        if self.heard == 0 or self.domain.size == 1:
+            return None
+        boosted = self.course.bulk > 0 and rules.is_extreme(q)
+        rules.weigh_for_query(self._table, self.search, q, boosted, 1.0 / len(self.quantiles))
+        low = rules.value_at(self._table, self.search, 0.5 - share / 2.0)
+        high = rules.value_at(self._table, self.search, 0.5 + share / 2.0)
+        return self.domain.value(int(low)), self.domain.value(int(high))
+
+    # -- state -------------------------------------------------------------------------------------------------
+
+    def _progress(self) -> dict[str, Any]:
+        thresholds = sorted([current, threshold] for current, threshold in self._round_thresholds.items())
+        return {"counts": [[*key, n, s] for key, n, s in self.counts()], "rounds": thresholds}
+
+    def _restore(self, progress: Mapping[str, Any]) -> None:
+        self._counts = {}
+        self._table = self._empty()
+        self._round_thresholds = {int(current): int(c) for current, c in progress["rounds"]}
+        for phase, arm, coin, threshold, answered, ones in progress["counts"]:
+            self._check_query(Query(threshold, coin, phase, arm))
+            self._add((phase, arm, coin, threshold), answered, ones)
+
+
+def _check_share(value: float, name: str, most: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= most:
+        raise InvalidInput(f"{name} must be a number from 0 to {most:g}, got {value!r}")
+    return float(value)
+
+
+def _check_rounds(rounds: Sequence[Sequence[int]], users: int) -> tuple[tuple[int, int], ...]:
+    try:
+        pairs = tuple((size, coin) for size, coin in rounds)
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            f"rounds must be a sequence of pairs (users, flip threshold of their coin), got {rounds!r:.80}"
+        ) from None
+    found = tuple((check_count(size, "users of a round", 1), Coin(coin).threshold) for size, coin in pairs)
+    if sum(size for size, _ in found) != users:
+        raise InvalidInput(
+            f"the rounds have {sum(size for size, _ in found)} users in all, but {users} are planned"
+        )
+    return found
+
+
+def _sentence(interval: Interval, quantile: float) -> str:
+    """What the interval allows to say."""
+    sides = []
+    if interval.low is not None:
+        sides.append(f"at least {interval.low}")
+    if interval.high is not None:
+        sides.append(f"at most {interval.high}")
+    if not sides:
+        return "nothing can be certified about the quantile from these reports"
+    return (
+        f"with {interval.confidence:.4g} confidence the {quantile:g}-quantile of the population the users were "
+        f"drawn from is {' and '.join(sides)}, if each user answered once and not answering is unrelated to the "
+        "answer"
+    )

@@ -1,0 +1,88 @@
+"""Isotonic search in the shuffle model: rounds of one threshold each, every round with the coin its size allows.
+
+Users of different rounds are different people and every round is shuffled by itself, so rounds do not add up:
+each may throw the most honest coin whose shuffled batch keeps (epsilon, delta), by exact accounting for its own
+size. A run starts with small rounds, to move fast, and ends with large ones, whose coins hardly flip; the counts
+of different coins are combined in the fit. Where shuffling gains nothing the coin is the plain local one.
+"""
+
+from __future__ import annotations
+
+import math
+
+from privquant.domain import Domain, check_domain
+from privquant.messages import Guarantee
+from privquant.privacy.coin import Coin
+from privquant.privacy.shuffle import local_epsilon
+from privquant.protocols.isotonic.protocol import Isotonic
+from privquant.validation import check_count, check_epsilon, check_probability
+
+# A coin less than this many times as honest is not worth trusting a shuffler for.
+_WORTH_IT = 1.01
+
+
+def round_sizes(users: int, epsilon: float, size: int) -> list[int]:
+    """The users of each round.
+
+    users * epsilon below 1,500: equal rounds, 1.25 log2(size) of them. Up to 10^5: users/500 or a tenth of those
+    asked before, whichever is more. Above: users/2000 or a twentieth.
+    """
+    worth = users * epsilon
+    if worth < 1500:
+        rounds = min(max(1, math.ceil(1.25 * math.log2(max(size, 2)))), users)
+        return [users * (r + 1) // rounds - users * r // rounds for r in range(rounds)]
+    part, growth = (500, 0.1) if worth <= 1e5 else (2000, 0.05)
+    sizes: list[int] = []
+    asked = 0
+    while asked < users:
+        batch = max(users // part, int(growth * asked), 1)
+        left = users - asked - batch
+        if left < batch / 2:  # a leftover under half a batch joins the last round
+            batch = users - asked
+        sizes.append(batch)
+        asked += batch
+    return sizes
+
+
+def shuffled_isotonic(
+    domain: Domain,
+    *,
+    users: int,
+    epsilon: float,
+    delta: float,
+    quantile: float | list[float] = 0.5,
+    method: str = "exact",
+    rtol: float = 1e-3,
+    cap: float | None = None,
+    lam: float = 0.5,
+) -> Isotonic:
+    """Isotonic search whose rounds are shuffled to (epsilon, delta).
+
+    method, rtol, cap: of `privquant.privacy.shuffle.local_epsilon`. cap is the largest local epsilon allowed, which
+    is what is left if shuffler and aggregator work together.
+    """
+    size, count = check_domain(domain).size, check_count(users, "users", 1)
+    e, d = check_epsilon(epsilon), check_probability(delta, "delta")
+    sizes = round_sizes(count, e, size)
+    allowed = {
+        batch: local_epsilon(epsilon=e, delta=d, batch=batch, method=method, rtol=rtol, cap=cap)
+        for batch in set(sizes)
+    }
+    gains = max(allowed.values()) > _WORTH_IT * e
+    if not gains and max(allowed.values()) > e:
+        allowed = dict.fromkeys(allowed, e)
+    coins = {batch: Coin.of(local) for batch, local in allowed.items()}
+    most = max(coin.epsilon for coin in coins.values())
+    if not gains:
+        guarantee = Guarantee("local", most)
+    else:
+        guarantee = Guarantee("shuffle", e, d, most, min(sizes))
+    return Isotonic(
+        domain,
+        users=count,
+        epsilon=max(allowed.values()),
+        quantile=quantile,
+        guarantee=guarantee,
+        lam=lam,
+        rounds=[(batch, coins[batch].threshold) for batch in sizes],
+    )

@@ -1,0 +1,1 @@
+"""DpNaiveNBS: binary search by batches, local and shuffled."""

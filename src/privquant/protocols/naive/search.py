@@ -1,0 +1,188 @@
+"""DpNaiveNBS: binary search over the thresholds, one batch of fresh users a round.
+
+ceil(log2 B) rounds of floor(n / rounds) users, the remainder one by one from the first; the rate of ones in
+a round, de-biased, says on which side of the threshold the quantile lies. The target is any quantile directly: a
+report is one with probability 1/2 + kappa (F - 1/2), so the round compares with 1/2 + kappa (q - 1/2).
+
+The state is a table of counts: (answered, ones) for each round. A report to a round that has not opened yet, as a
+rebuilt protocol may be told, waits in the table; one to a closed round is counted and not used.
+
+behaviour="text" never falls off an end and uses every user. behaviour="published" is the search of the authors'
+program, which the recorded runs need: it takes the last coin whose rate is at most q, stops asking when its bracket
+is empty, and answers the top of the domain when it falls off the bottom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from privquant.errors import ProtocolError
+from privquant.messages import AnyQuery, Query
+from privquant.protocols.base import ThresholdProtocol
+from privquant.protocols.naive.bracket import Standing, batch_sizes, follow, follow_published, rounds_for
+from privquant.validation import check_choice
+
+BEHAVIOURS = ("text", "published")
+
+
+class NaiveSearch(ThresholdProtocol):
+    """Binary search by batches; in the shuffle model `epsilon` is the local one and `guarantee` says the rest."""
+
+    name: ClassVar[str] = "naive"
+    title: ClassVar[str] = "DpNaiveNBS: binary search by batches"
+    takes_counts: ClassVar[bool] = True
+
+    def __init__(self, *args: Any, behaviour: str = "text", **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.behaviour = check_choice(behaviour, "behaviour", BEHAVIOURS)
+        self.target = self.coin.report_rate(self.quantile)
+        self.rounds = rounds_for(self.domain.size)
+        self.sizes = batch_sizes(self.users, self.rounds)
+        self._answered = [0] * self.rounds
+        self._ones = [0] * self.rounds
+        self._gone = [0] * self.rounds
+        self._asked = [0] * self.rounds
+        self._waiting: dict[tuple[int, int], list[int]] = {}  # (round, threshold) -> [answered, ones]
+        self._thresholds: list[int] = []  # of the closed rounds and the open one
+        self._open()
+
+    def options(self) -> dict[str, Any]:
+        return {"behaviour": self.behaviour}
+
+    # -- rounds --------------------------------------------------------------------------------------------
+
+    @property
+    def round(self) -> int:
+        """The open round; `rounds` when the search is over."""
+        return self._round
+
+    def _standing(self, rounds: int) -> Standing:
+        """Where the search stands after so many rounds, as indices of the domain."""
+        counts = list(zip(self._answered[:rounds], self._ones[:rounds], strict=True))
+        if self.behaviour == "text":
+            return follow(self.domain.size, counts, self.target)
+        found = follow_published(self.domain.size, counts, self.target)
+        # The authors' coins include the domain's last value, whose rate is known to be one: whatever is heard
+        # there, the answer is the last value, so the threshold below it may stand in. Their coin m is our m + 1.
+        top = self.domain.size - 1
+        return Standing(
+            None if found.ask is None else min(found.ask, top - 1),
+            min(found.answer + 1, top),
+        )
+
+    def _open(self) -> None:
+        """Open the first round that is not full, taking in what waited for it."""
+        self._round = len(self._thresholds)
+        while self._round < self.rounds:
+            threshold = self._standing(self._round).ask
+            if threshold is None:
+                self._round = self.rounds
+                return
+            self._thresholds.append(threshold)
+            for key in [key for key in self._waiting if key[0] == self._round]:
+                answered, ones = self._waiting.pop(key)
+                if key[1] == threshold:
+                    self._answered[self._round] += answered
+                    self._ones[self._round] += ones
+                else:
+                    self.unused += answered
+            if not self._full():
+                return
+            self._round += 1
+
+    def _full(self) -> bool:
+        """Whether all users of the open round were heard or given up."""
+        k = self._round
+        done = self._answered[k] + self._gone[k]
+        # Who answered was asked, if not by this object then by the one it was rebuilt from.
+        self._asked[k] = max(self._asked[k], done)
+        return done >= self.sizes[k]
+
+    def _settle(self) -> None:
+        """Close the open round if it is full."""
+        if self._round < self.rounds and self._full():
+            self._open()
+
+    # -- the contract --------------------------------------------------------------------------------------
+
+    def can_ask(self) -> bool:
+        return (
+            self.asked < self.users
+            and self._round < self.rounds
+            and self._asked[self._round] < self.sizes[self._round]
+        )
+
+    def batch_size(self) -> int:
+        return max(1, self.sizes[self._round] - self._asked[self._round]) if self.can_ask() else 1
+
+    def _next(self, k: int) -> list[tuple[AnyQuery, int]]:
+        number = self._round
+        count = min(k, self.sizes[number] - self._asked[number])
+        self._asked[number] += count
+        return [(Query(self._thresholds[number], self.coin.threshold, phase=number), count)]
+
+    def _check_query(self, query: Query) -> None:
+        super()._check_query(query)
+        if not isinstance(query.phase, int) or not 0 <= query.phase < self.rounds or query.arm or query.step:
+            raise ProtocolError(
+                f"a query of this search has a phase in 0 .. {self.rounds - 1}, arm 0 and step 0, got {query}"
+            )
+        if query.phase < len(self._thresholds) and query.threshold != self._thresholds[query.phase]:
+            raise ProtocolError(
+                f"round {query.phase} asked threshold {self._thresholds[query.phase]}, got {query.threshold}"
+            )
+
+    def _use_counts(self, query: Query, answered: int, ones: int) -> int:
+        k = query.phase
+        if k < self._round:
+            return 0
+        if k > self._round:
+            waiting = self._waiting.setdefault((k, query.threshold), [0, 0])
+            waiting[0] += answered
+            waiting[1] += ones
+            return answered
+        used = min(answered, self.sizes[k] - self._answered[k] - self._gone[k])
+        self._answered[k] += used
+        self._ones[k] += min(ones, used)
+        self._settle()
+        return used
+
+    def _give_up(self, query: AnyQuery) -> None:
+        if isinstance(query, Query) and self._round <= query.phase < self.rounds:
+            self._gone[query.phase] += 1
+            self._settle()
+
+    def _answer(self, quantile: float) -> int | None:
+        return self._standing(min(self._round + 1, self.rounds)).answer
+
+    # -- state ---------------------------------------------------------------------------------------------
+
+    def _waiting_rows(self) -> Iterator[list[int]]:
+        for (number, threshold), counts in sorted(self._waiting.items()):
+            yield [number, threshold, *counts]
+
+    def _measured(self) -> bool:
+        return self.behaviour == "text"
+
+    def _progress(self) -> dict[str, Any]:
+        return {
+            "thresholds": list(self._thresholds),
+            "round": self._round,
+            "answered": list(self._answered),
+            "ones": list(self._ones),
+            "gone": list(self._gone),
+            "asked": list(self._asked),
+            "waiting": list(self._waiting_rows()),
+        }
+
+    def _restore(self, progress: Mapping[str, Any]) -> None:
+        self._thresholds = list(progress["thresholds"])
+        self._round = int(progress["round"])
+        self._answered = list(progress["answered"])
+        self._ones = list(progress["ones"])
+        self._gone = list(progress["gone"])
+        self._asked = list(progress["asked"])
+        self._waiting = {
+            (number, threshold): [answered, ones] for number, threshold, answered, ones in progress["waiting"]
+        }

@@ -1,0 +1,187 @@
+"""Planning: any all-but-one of four, every way side by side, and plain words when it cannot work."""
+
+import math
+
+import pytest
+
+import privquant as pq
+from privquant.domain import Integers
+from privquant.errors import InvalidInput
+from privquant.planning import limits
+from privquant.planning.calibration import calibrated, calibration
+from privquant.planning.plan import _easier, plan
+
+DOMAIN = Integers(0, 2**20 - 1)
+FULL = {"users": 5000, "alpha": 0.03, "epsilon": 1.0, "confidence": 0.9}
+
+
+def solve(missing, **change):
+    return plan(domain=DOMAIN, **{k: v for k, v in {**FULL, **change}.items() if k != missing})
+
+
+@pytest.mark.parametrize("missing", FULL)
+def test_each_of_the_four_is_solved_and_solves_back(missing):
+    found = solve(missing)
+    assert found.missing == missing
+    assert found.value is not None
+    for other in FULL:
+        if other == missing:
+            continue
+        back = solve(other, **{missing: math.ceil(found.value) if missing == "users" else found.value})
+        assert back.value == pytest.approx(FULL[other], rel=0.03), (missing, other)
+
+
+def test_every_protocol_and_trust_model_stands_side_by_side():
+    rows = solve("users").rows
+    assert {r.trust for r in rows} == {"local", "shuffle"}
+    assert {r.kind for r in rows} == {"limit", "order", "sufficient", "measured"}
+    measured = {name.split("/")[0] for name in calibrated()}
+    assert measured == set(pq.protocol_names())
+
+
+def test_nothing_measured_beats_the_limit_by_more_than_the_whole_crowd_helps():
+    """All n of n users are asked, so the sampling error is missing: up to 1 - kappa^2 of the limit's variance."""
+    for confidence in (0.68, 0.9, 0.95):
+        rows = solve("users", confidence=confidence).rows
+        limit = next(r.value for r in rows if r.kind == "limit")
+        kappa = math.tanh(0.5)
+        for row in rows:
+            if row.kind == "measured" and row.trust == "local":
+                assert row.value > 0.8 * (1 - kappa**2) * limit, row
+
+
+def test_the_default_needs_fewest_users_and_the_tree_most():
+    rows = {r.name: r.value for r in solve("users").rows if r.kind == "measured" and r.trust == "local"}
+    order = sorted(rows, key=rows.get)
+    assert order[0].startswith("isotonic")
+    assert order[-1].startswith("hierarchical")
+
+
+def test_more_users_never_hurt_and_harder_data_never_help():
+    for name in calibrated():
+        table = calibration(name)
+        for kind in ("typical", "hardest"):
+            errors = [
+                table.error(users=n, epsilon=1.0, confidence=0.9, size=2**20, quantile=0.5, kind=kind)
+                for n in (50, 100, 1000, 30_000, 10**6, 10**8)
+            ]
+            assert errors == sorted(errors, reverse=True), (name, kind)
+            assert all(0 < e <= 0.5 for e in errors)
+
+
+def test_a_plan_that_cannot_work_is_told_plainly():
+    found = plan(domain=DOMAIN, users=100, epsilon=1.0, confidence=0.9)
+    assert "100 people at epsilon 1: expect an error of" in found.verdict
+    assert "percentile points" in found.verdict
+    assert any("will not tell much" in w for w in found.warnings)
+    nowhere = plan(domain=DOMAIN, users=10, alpha=0.001, confidence=0.99)
+    assert nowhere.verdict.startswith("This plan cannot work")
+    doubtful = plan(domain=DOMAIN, users=200, alpha=0.02, epsilon=0.5)
+    assert any("fail more often than not" in w for w in doubtful.warnings)
+
+
+def test_liars_are_in_the_plan():
+    assert "1.0% liars can move the answer's rank by -1.1 to +1.1" in solve("users", liars=0.01).poisoning
+    assert "end of the domain" in plan(domain=DOMAIN, users=10**4, alpha=0.03, epsilon=0.1, liars=0.06).poisoning
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, "give all but one of users, alpha, epsilon, confidence; got none of them"),
+        ({"users": 5, "alpha": 0.1}, "got users, alpha"),
+        (FULL, "give all but one"),
+        ({"users": 0, "alpha": 0.1, "epsilon": 1}, "users must be at least 1, got 0"),
+        ({"users": 9, "alpha": 2, "epsilon": 1}, "alpha must be a number strictly between 0 and 1, got 2"),
+        ({"users": 9, "alpha": 0.1, "epsilon": -1}, "epsilon must be a finite number above 0, got -1"),
+        ({"users": 9, "alpha": 0.1, "epsilon": 1, "liars": 1}, "liars must be a fraction"),
+    ],
+)
+def test_bad_plans(change, said):
+    with pytest.raises(InvalidInput, match=said):
+        plan(domain=DOMAIN, **change)
+
+
+def test_the_information_limit_is_the_normal_one():
+    """q = 1/2, eps = .879, a = .04, n = 2500: success .902 (users drawn from a distribution)."""
+    for epsilon, success in ((0.569, 0.732), (0.879, 0.902), (1.357, 0.982)):
+        assert limits.information_limit(alpha=0.04, epsilon=epsilon, confidence=success) == pytest.approx(
+            2500, rel=0.02
+        )
+
+
+def test_bounds_grow_as_the_paper_says():
+    base = {"alpha": 0.02, "epsilon": 0.5}
+    assert limits.adaptive_lower_bound(**base, size=2**40) == pytest.approx(
+        2 * limits.adaptive_lower_bound(**base, size=2**20)
+    )
+    assert limits.non_adaptive_lower_bound(**base, size=2**40) == pytest.approx(
+        4 * limits.non_adaptive_lower_bound(**base, size=2**20)
+    )
+    assert limits.tree_sketch(**base, size=2**40) == pytest.approx(8 * limits.tree_sketch(**base, size=2**20))
+
+
+@pytest.mark.parametrize(
+    ("unknown", "given", "easier", "harder", "said"),
+    [
+        ("users", {"alpha": 0.02, "epsilon": 1.0, "confidence": 0.95}, 8000, 8800, "users at least 8,842"),
+        ("alpha", {"users": 8842, "epsilon": 1.0, "confidence": 0.95}, 0.018, 0.0199, "alpha at least 2 points"),
+        ("confidence", {"users": 8842, "epsilon": 1.0, "alpha": 0.02}, 0.98, 0.96, "confidence at most 95.0%"),
+    ],
+)
+def test_a_plan_that_counts_on_ties_says_so(unknown, given, easier, harder, said):
+    """Against the limit of the very people asked; a number that is only better than the other limit has another
+    reason, and one that is no better has none to be told.
+    """
+    (warning,) = _easier(unknown, given, 0.5, None, easier)
+    assert "values that repeat" in warning
+    assert said in warning
+    assert _easier(unknown, given, 0.5, None, harder) == []
+    assert _easier(unknown, given, 0.5, None, None) == []
+
+
+@pytest.mark.parametrize("size", [2, 256, 2**20])
+def test_the_error_to_expect_is_never_below_the_limit(size):
+    verdict = plan(domain=Integers(0, size - 1), users=2000, epsilon=1.0, confidence=0.95).verdict
+    expected = float(verdict.split("an error of ")[1].split()[0])
+    assert expected >= 1.6  # 0.674 of the standard deviation 2.42 of the coin at the true median
+
+
+def test_no_percentile_is_below_0_or_above_100():
+    wide = plan(domain=Integers(0, 255), users=10, epsilon=1.0, alpha=0.9)
+    assert any("from rank 0 % to 100 %" in w for w in wide.warnings)
+
+
+def test_a_plan_shows_its_verdict():
+    found = solve("users")
+    assert repr(found) == f"Plan({found.verdict})"
+    assert str(found).startswith(found.verdict)
+
+
+def test_liars_are_a_fraction():
+    with pytest.raises(InvalidInput, match="fraction in \\[0, 1\\), got 'x'"):
+        plan(domain=Integers(0, 255), users=10, epsilon=1.0, alpha=0.1, liars="x")
+
+
+def test_the_limit_of_the_very_people_asked_has_no_sampling_error():
+    """The .93 of docs/isotonic.md: 2,500 users, within 4 points, at the median."""
+    settings = {"alpha": 0.04, "epsilon": 0.879, "confidence": 0.93}
+    assert limits.limit_of_the_asked(**settings) == pytest.approx(2500, rel=0.02)
+    assert limits.limit_of_the_asked(**settings) < 0.85 * limits.information_limit(**settings)
+
+
+def test_a_plan_below_the_limit_says_why():
+    asked = plan(domain=Integers(0, 500_000), alpha=0.02, epsilon=1.0, confidence=0.95)
+    assert any("the very people asked" in warning and "11,243" in warning for warning in asked.warnings)
+    ties = plan(domain=Integers(0, 50), users=10_000, epsilon=1.0, confidence=0.9, quantile=0.9)
+    assert any("values that repeat" in warning for warning in ties.warnings)
+    enough = plan(domain=Integers(0, 2**40), users=10_000, epsilon=0.3, confidence=0.9)
+    assert not any("repeat" in warning or "very people" in warning for warning in enough.warnings)
+
+
+def test_a_plan_says_typical_and_hardest():
+    found = plan(domain=Integers(0, 500_000), alpha=0.02, epsilon=1.0, confidence=0.95)
+    row = next(r for r in found.rows if r.kind == "measured")
+    for text in (found.verdict, str(found)):
+        assert f"{math.ceil(row.value):,}" in text
+        assert f"{math.ceil(row.hardest):,}" in text
