@@ -7,7 +7,9 @@ import pytest
 from scipy.optimize import minimize
 
 from privquant.protocols.isotonic import curve, rules
-from privquant.protocols.isotonic.fit import Search, add_counts, new_table, profile, to_weights
+from privquant.protocols.isotonic.posterior import profile, to_weights
+from privquant.protocols.isotonic.prior import Search
+from privquant.protocols.isotonic.table import add_counts, new_table
 
 KAPPA = 0.5
 LAST = 10**6 - 1

@@ -7,18 +7,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from privquant.protocols.isotonic.fit import (
-    Search,
-    add_counts,
-    cell_at,
-    counts_at,
-    grown,
-    new_table,
-    point_in_cell,
-    prior_mass,
-    profile,
-)
+from privquant.protocols.isotonic.posterior import cell_at, profile
+from privquant.protocols.isotonic.prior import Search, point_in_cell, prior_mass
 from privquant.protocols.isotonic.rules import answer, threshold_at, weigh_for_query
+from privquant.protocols.isotonic.table import add_counts, counts_at, grown, new_table
 
 LEAST, MOST = 0.2, 0.8
 

@@ -32,19 +32,11 @@ from privquant.protocols.isotonic.allocation import (
     certified,
     thresholds_for,
 )
-from privquant.protocols.isotonic.fit import (
-    Search,
-    Table,
-    add_counts,
-    clear,
-    counts_at,
-    least_rate,
-    new_table,
-    profile,
-    target_rate,
-)
+from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate
+from privquant.protocols.isotonic.prior import Search
 from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.protocols.isotonic.rules import SPREAD_POINTS, batch_size, lone_share
+from privquant.protocols.isotonic.table import Table, add_counts, clear, counts_at, new_table
 from privquant.validation import check_count
 
 Ints = NDArray[np.int64]

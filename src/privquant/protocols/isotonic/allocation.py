@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privquant._numba import njit
-from privquant.protocols.isotonic.fit import Floats, Search, Table, target_rate
 from privquant.protocols.isotonic.interval import interval_ends, side_asked, side_threshold
+from privquant.protocols.isotonic.posterior import target_rate
+from privquant.protocols.isotonic.prior import Search
 from privquant.protocols.isotonic.rules import (
     REUSE,
     answer,
@@ -24,6 +25,7 @@ from privquant.protocols.isotonic.rules import (
     threshold_at,
     weigh_for_query,
 )
+from privquant.protocols.isotonic.table import Floats, Table
 
 Ints = NDArray[np.int64]
 

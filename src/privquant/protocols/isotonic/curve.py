@@ -19,17 +19,9 @@ import math
 import numpy as np
 
 from privquant._numba import njit
-from privquant.protocols.isotonic.fit import (
-    Floats,
-    Search,
-    Table,
-    counts_at,
-    least_rate,
-    point_in_cell,
-    prior_mass,
-    profile,
-    target_rate,
-)
+from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate
+from privquant.protocols.isotonic.prior import Search, point_in_cell, prior_mass
+from privquant.protocols.isotonic.table import Floats, Table, counts_at
 
 # The window is what the posterior (at its own power) leaves between these tails.
 TAIL = 0.005

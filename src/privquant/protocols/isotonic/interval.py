@@ -24,17 +24,10 @@ from numpy.typing import NDArray
 
 from privquant._numba import njit
 from privquant.privacy.binomial import lower_tail
-from privquant.protocols.isotonic.fit import (
-    Floats,
-    Search,
-    Table,
-    counts_at,
-    least_rate,
-    profile,
-    target_rate,
-    to_weights,
-)
+from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate, to_weights
+from privquant.protocols.isotonic.prior import Search
 from privquant.protocols.isotonic.rules import threshold_at
+from privquant.protocols.isotonic.table import Floats, Table, counts_at
 
 # Share of a quantile's users that goes to each side arm, and the share at the start that all goes to the search.
 # A quota of 0.32 gives a better answer (its error 10 % less) and intervals wider by 15 %.

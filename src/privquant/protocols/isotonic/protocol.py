@@ -31,8 +31,9 @@ from privquant.protocols.base import ThresholdProtocol
 from privquant.protocols.isotonic import allocation as course_of
 from privquant.protocols.isotonic import rules
 from privquant.protocols.isotonic.allocation import BULK, SEARCH, Course
-from privquant.protocols.isotonic.fit import Search, Table, add_counts, grown, new_table
 from privquant.protocols.isotonic.interval import QUOTA, START, walk_bound
+from privquant.protocols.isotonic.prior import Search
+from privquant.protocols.isotonic.table import Table, add_counts, grown, new_table
 from privquant.validation import check_count, check_flag, check_probability
 
 Key = tuple[int, int, int, int]

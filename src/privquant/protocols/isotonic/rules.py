@@ -10,19 +10,9 @@ import math
 
 from privquant._numba import njit
 from privquant.protocols.isotonic.curve import TAIL, curve_crossing
-from privquant.protocols.isotonic.fit import (
-    Search,
-    Table,
-    cell_at,
-    counts_at,
-    gap_seen,
-    least_rate,
-    make_boost,
-    point_in_cell,
-    profile,
-    target_rate,
-    to_weights,
-)
+from privquant.protocols.isotonic.posterior import cell_at, gap_seen, least_rate, profile, target_rate, to_weights
+from privquant.protocols.isotonic.prior import Search, point_in_cell
+from privquant.protocols.isotonic.table import Table, counts_at, make_boost
 
 # A cell with less of the posterior than this is not cut again: its nearer end is asked once more.
 REUSE = 0.03

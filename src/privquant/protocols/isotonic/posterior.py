@@ -1,0 +1,154 @@
+"""What the table of counts says about where the quantile lies.
+
+Reports at threshold c are ones with probability 1/2 + kappa (F(c) - 1/2), and of F only monotonicity is known. For
+each cell: the largest likelihood of any monotone F whose quantile lies in it (`profile`), times the prior mass of
+the cell, to a power: that is the posterior (`to_weights`) from which the next threshold and the answer are read, in
+time proportional to the thresholds met.
+"""
+
+from __future__ import annotations
+
+import math
+
+from privquant._numba import njit
+from privquant.protocols.isotonic.prior import Search
+from privquant.protocols.isotonic.table import Floats, Table
+
+# Rates are kept this far from 0 and 1, so that no logarithm is infinite at a coin that hardly ever flips.
+_EDGE = 1e-12
+# A cell this much less likely than the best one has no weight (exp would underflow).
+_NEGLIGIBLE = -700.0
+
+
+@njit(cache=True)
+def _log_likelihood(n: float, s: float, p: float) -> float:
+    found = 0.0
+    if s != 0.0:
+        found += s * math.log(p)
+    if s != n:
+        found += (n - s) * math.log1p(-p)
+    return found
+
+
+@njit(cache=True)
+def profile(table: Table, n: Floats, s: Floats, target: float, floor: float, least: float, most: float) -> None:
+    """fit[k]: log-likelihood of the best monotone rates whose crossing of `target` lies in cell k.
+
+    Thresholds left of the cell are fitted by rates in least .. target - floor, those right of it by rates in
+    target + floor .. most (the floor never takes more than half of the way to an end). Pooling adjacent violators
+    with a running log-likelihood gives all cells in one pass from each side; a fit within bounds is the free fit,
+    clipped.
+    """
+    count = table.held[0]
+    block_n, block_s, block_fit, fit = table.block_n, table.block_s, table.block_fit, table.fit
+    block_fit[0] = 0.0
+    fit[0] = 0.0
+    highest = max(target - floor, 0.5 * (least + target))
+    top = 0
+    for k in range(count):
+        reports = n[k]
+        ones = s[k]
+        while top > 0 and block_s[top] * reports >= ones * block_n[top]:
+            reports += block_n[top]
+            ones += block_s[top]
+            top -= 1
+        top += 1
+        block_n[top] = reports
+        block_s[top] = ones
+        rate = ones / reports if reports > 0.0 else highest
+        rate = max(min(rate, highest), least)
+        block_fit[top] = block_fit[top - 1] + _log_likelihood(reports, ones, rate)
+        fit[k + 1] = block_fit[top]
+    lowest = min(target + floor, 0.5 * (most + target))
+    top = 0
+    for k in range(count - 1, -1, -1):
+        reports = n[k]
+        ones = s[k]
+        while top > 0 and block_s[top] * reports <= ones * block_n[top]:
+            reports += block_n[top]
+            ones += block_s[top]
+            top -= 1
+        top += 1
+        block_n[top] = reports
+        block_s[top] = ones
+        rate = ones / reports if reports > 0.0 else lowest
+        rate = min(max(rate, lowest), most)
+        block_fit[top] = block_fit[top - 1] + _log_likelihood(reports, ones, rate)
+        fit[k] += block_fit[top]
+
+
+@njit(cache=True)
+def to_weights(table: Table, power: float, boosted: bool) -> None:
+    """weight[k] proportional to (prior mass of cell k) exp(power fit[k]), summing to 1."""
+    count = table.held[0]
+    best = table.fit[0]
+    for k in range(1, count + 1):
+        best = max(best, table.fit[k])
+    total = 0.0
+    for k in range(count + 1):
+        behind = power * (table.fit[k] - best)
+        weight = table.mass[k] * math.exp(behind) if behind > _NEGLIGIBLE else 0.0
+        if boosted:
+            weight *= table.boost[k]
+        table.weight[k] = weight
+        total += weight
+    for k in range(count + 1):
+        table.weight[k] /= total
+
+
+@njit(cache=True)
+def cell_at(table: Table, share: float) -> tuple[int, float]:
+    """The cell in which the posterior reaches `share`, and how far into the cell's mass that is."""
+    count = table.held[0]
+    passed = 0.0
+    for k in range(count):
+        if passed + table.weight[k] >= share:
+            inside = (share - passed) / table.weight[k] if table.weight[k] > 0.0 else 0.5
+            return k, min(max(inside, 0.0), 1.0)
+        passed += table.weight[k]
+    inside = (share - passed) / table.weight[count] if table.weight[count] > 0.0 else 0.5
+    return count, min(max(inside, 0.0), 1.0)
+
+
+@njit(cache=True)
+def gap_seen(table: Table, n: Floats, s: Floats, own: float, target: float) -> float:
+    """How far the reports nearest to the posterior's central 80 % are from the target, on the closer side.
+
+    own: the number of reports asked for this quantile. 0 where a side has too few reports to say.
+    """
+    count = table.held[0]
+    left, _ = cell_at(table, 0.1)
+    right, _ = cell_at(table, 0.9)
+    wanted = own / 8.0
+    reports = 0.0
+    ones = 0.0
+    k = left - 1
+    while k >= 0 and reports < wanted:
+        reports += n[k]
+        ones += s[k]
+        k -= 1
+    if reports < max(wanted / 2.0, 4.0):
+        return 0.0
+    below = target - ones / reports
+    reports = 0.0
+    ones = 0.0
+    k = right
+    while k < count and reports < wanted:
+        reports += n[k]
+        ones += s[k]
+        k += 1
+    if reports < max(wanted / 2.0, 4.0):
+        return 0.0
+    return max(min(below, ones / reports - target), 0.0)
+
+
+@njit(cache=True)
+def target_rate(search: Search, quantile: float) -> float:
+    """The rate of ones among reports at the quantile."""
+    return 0.5 + float(search.kappas[0]) * (quantile - 0.5)
+
+
+@njit(cache=True)
+def least_rate(search: Search) -> float:
+    """The rate of ones where nobody's value is at or below the threshold; 1 minus it where everybody's is."""
+    return max(0.5 - 0.5 * float(search.kappas[0]), _EDGE)
