@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from privquant.device import Ledger, LedgerRefused, TryLater, records
+from privquant.device import Ledger, LedgerRefused, TryLater
+from privquant.device import ledger_format as records
 from privquant.device.answer_states import Event, State
 from privquant.device.ledger_format import Answer
 from privquant.privacy.coin import flip_threshold

@@ -12,6 +12,7 @@ from scipy import stats
 from privquant.errors import InvalidInput
 from privquant.messages import TreeQuery, TreeReport
 from privquant.privacy.coin import Coin
+from privquant.protocols.tree import encodings
 from privquant.protocols.tree.encodings import (
     ENCODINGS,
     bit_law,
@@ -23,7 +24,6 @@ from privquant.protocols.tree.encodings import (
     sign_bit,
     worst_ratio,
 )
-from privquant.protocols.tree.nodes import encodings
 
 EPSILONS = (1e-6, 0.1, 1.0, 2.5, 10.0, 60.0)
 
