@@ -17,6 +17,7 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from privquant.columns import to_indices
 from privquant.domain import MAX_SIZE, Domain, Integers, check_domain
 from privquant.errors import InvalidInput
 from privquant.lab.files import read_column as read_column
-from privquant.lab.sample import Sample
+from privquant.lab.sample import Draw, Sample
 from privquant.validation import check_count
 
 PAPER_SEED = 42
@@ -81,6 +82,15 @@ class DataSet:
 
     def sample(self) -> Sample:
         return Sample(self.indices(), self.size)
+
+    def draw(self, rng: np.random.Generator) -> Draw:
+        """The same users for every trial; what was made for one is kept for the next."""
+        return Draw(_sample_of(self))
+
+
+@lru_cache(maxsize=4)
+def _sample_of(data: DataSet) -> Sample:
+    return data.sample()
 
 
 @dataclass(frozen=True)

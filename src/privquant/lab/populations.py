@@ -21,6 +21,7 @@ from privquant.errors import InvalidInput, PrivquantError
 from privquant.lab.sample import Sample
 from privquant.messages import AnyQuery, AnyReport, Query, Report, TreeQuery
 from privquant.privacy.coin import DRAW, Coin
+from privquant.protocols.base import Protocol, ThresholdProtocol
 
 
 class Population(Interface):
@@ -142,6 +143,19 @@ class CountUsers:
 
 Adversary = Callable[[int, float, int], float]
 """(coin's index, its probability, flips so far) -> the probability the adversary uses instead."""
+
+
+def population_of(
+    protocol: Protocol,
+    sample: Sample,
+    rng: np.random.Generator,
+    *,
+    draw: str = "empirical",
+    one_by_one: bool = False,
+) -> Users | CountUsers:
+    """The sample as a population that answers this protocol: by count where that is all that matters."""
+    by_count = not one_by_one and isinstance(protocol, ThresholdProtocol) and protocol.takes_counts
+    return (CountUsers if by_count else Users)(sample, rng, draw=draw)
 
 
 class Coins:

@@ -1,11 +1,10 @@
 """The whole driver: a protocol asks, a population answers.
 
-Scheduling is the run's, not the protocol's:
-
-    run(protocol, population)                 as many users at a time as the protocol suggests
-    run(protocol, population, batch=1)        one at a time
-    run(protocol, population, rounds=32)      the users in 32 equal rounds
-    run(protocol, population, in_flight=100)  100 users asked before the first answers, then one for one
+run(protocol, population)                 as many users at a time as the protocol suggests
+run(protocol, population, batch=1)        one at a time
+run(protocol, population, rounds=32)      in 32 rounds, of the sizes that are best for that many
+run(protocol, population, in_flight=100)  100 users asked before the first answers, then one for one
+run(protocol, population, schedule=...)   any `Schedule`
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 from privquant.errors import InvalidInput
+from privquant.lab.schedule import Pace, Schedule
 from privquant.messages import AnyQuery, Estimate, Query
 from privquant.protocols.base import Protocol, ThresholdProtocol
-from privquant.validation import check_count
 
 Progress = Callable[[int, int], None]
 """Called with (users heard, users planned) after every batch."""
@@ -30,46 +29,27 @@ def run(
     batch: int | None = None,
     rounds: int | None = None,
     in_flight: int | None = None,
+    schedule: Schedule | None = None,
     progress: Progress | None = None,
 ) -> Estimate:
-    """Ask until the protocol is finished; its estimate. Give at most one of batch, rounds, in_flight."""
-    given = [
-        name
-        for name, value in (("batch", batch), ("rounds", rounds), ("in_flight", in_flight))
-        if value is not None
-    ]
-    if len(given) > 1:
-        raise InvalidInput(f"give at most one of batch, rounds and in_flight, got {' and '.join(given)}")
-    if in_flight is not None:
-        _keep_in_flight(protocol, population, check_count(in_flight, "in_flight", 1), progress)
+    """Ask until the protocol is finished; its estimate. Give at most one of batch, rounds, in_flight, schedule."""
+    named = Schedule.of(batch=batch, rounds=rounds, in_flight=in_flight)
+    if schedule is not None and named.kind != "suggested":
+        raise InvalidInput("give a schedule, or one of batch, rounds and in_flight, not both")
+    chosen = schedule or named
+    if chosen.kind == "in-flight":
+        chosen.check(protocol)
+        _keep_in_flight(protocol, population, int(chosen.number), progress)
     else:
-        _in_batches(protocol, population, _schedule(protocol, batch, rounds), progress)
+        _in_batches(protocol, population, Pace(chosen, protocol), progress)
     return protocol.estimate()
 
 
-def _schedule(protocol: Protocol, batch: int | None, rounds: int | None) -> Callable[[], int]:
-    """How many users to ask next."""
-    if batch is not None:
-        fixed = check_count(batch, "batch", 1)
-        return lambda: fixed
-    if rounds is not None:
-        parts = check_count(rounds, "rounds", 1)
-
-        def next_round() -> int:
-            done = protocol.asked * parts // max(protocol.users, 1)
-            while done < parts and protocol.users * (done + 1) // parts <= protocol.asked:
-                done += 1  # rounds whose users were all asked
-            return max(1, protocol.users * (done + 1) // parts - protocol.asked)
-
-        return next_round
-    return protocol.batch_size
-
-
-def _in_batches(protocol: Protocol, population: Any, size: Callable[[], int], progress: Progress | None) -> None:
+def _in_batches(protocol: Protocol, population: Any, pace: Pace, progress: Progress | None) -> None:
     by_count = (
         isinstance(protocol, ThresholdProtocol) and protocol.takes_counts and hasattr(population, "answer_counts")
     )
-    while pairs := protocol.ask_counts(size()):
+    while pairs := protocol.ask_counts(pace.next()):
         if by_count:
             assert isinstance(protocol, ThresholdProtocol)
             # All of a batch is asked before any of it is heard.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,12 +75,29 @@ class Sample:
         rank = int(np.searchsorted(self.cumulative, q * self.n - 1e-9, side="left"))
         return int(self.values[min(rank, self.values.size - 1)])
 
-    def success(self, answers: NDArray[np.int64], q: float, alpha: float) -> NDArray[np.bool_]:
-        """F(v-1) < q + alpha and F(v) > q - alpha, for each answer v (the paper's coin is m = v - 1)."""
-        below, upto = self.at_most(answers - 1) / self.n, self.at_most(answers) / self.n
-        return np.asarray((below < q + alpha) & (upto > q - alpha))
-
     def rank_error(self, answers: NDArray[np.int64], q: float) -> NDArray[np.float64]:
         """Distance of q to [F(v-1), F(v)], for each answer v."""
-        below, upto = self.at_most(answers - 1) / self.n, self.at_most(answers) / self.n
-        return np.asarray(np.maximum(0.0, np.maximum(below - q, q - upto)))
+        return rank_distance(self.at_most(answers - 1), self.at_most(answers), self.n, q)
+
+    def success(self, answers: NDArray[np.int64], q: float, alpha: float) -> NDArray[np.bool_]:
+        """Whether each answer v is within alpha of q in rank."""
+        return is_within(self.at_most(answers - 1), self.at_most(answers), self.n, q, alpha)
+
+
+def rank_distance(below: NDArray[np.int64], upto: NDArray[np.int64], n: int, q: float) -> NDArray[np.float64]:
+    """Distance of q to [below/n, upto/n]: the rank error of an answer with so many users below and at or below it."""
+    return np.asarray(np.maximum(0.0, np.maximum(below / n - q, q - upto / n)))
+
+
+def is_within(
+    below: NDArray[np.int64], upto: NDArray[np.int64], n: int, q: float, alpha: float
+) -> NDArray[np.bool_]:
+    """The paper's success: F(v-1) < q + alpha and F(v) > q - alpha (its coin is m = v - 1)."""
+    return np.asarray((below / n < q + alpha) & (upto / n > q - alpha))
+
+
+class Draw(NamedTuple):
+    """A crowd, and the quantiles of the population it was drawn from, where there is one."""
+
+    sample: Sample
+    population: Callable[[float], int] | None = None

@@ -91,6 +91,11 @@ class Protocol(ABC):
         return self.quantiles[0]
 
     @property
+    def fixed_rounds(self) -> bool:
+        """Whether the sizes of this run's rounds are part of its promise, so that no schedule may cut them up."""
+        return self.guarantee.trust == "shuffle"
+
+    @property
     def in_flight(self) -> int:
         """Users asked who have neither answered nor been given up."""
         return self.asked - self.heard - self.given_up

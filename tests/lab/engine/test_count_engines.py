@@ -14,9 +14,10 @@ from scipy import stats
 
 from privquant.domain import Integers
 from privquant.errors import InvalidInput
-from privquant.lab.engine import naive, simulate_by_asking, simulator, tree, tree_whole
-from privquant.lab.engine.tree_lazy import lazy_trees
-from privquant.lab.engine.tree_whole import binomial_table, whole_trees
+from privquant.lab.engine import naive, simulate_by_asking, simulator, tree
+from privquant.lab.engine.tree import whole as tree_whole
+from privquant.lab.engine.tree.lazy import lazy_trees
+from privquant.lab.engine.tree.whole import binomial_table, whole_trees
 from privquant.lab.populations import Users
 from privquant.lab.sample import Sample
 from privquant.lab.trials import simulate_trials

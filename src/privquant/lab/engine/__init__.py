@@ -2,11 +2,11 @@
 
 One module a protocol, each with
 
-    simulate(template, sample, trials, rng, *, draw) -> int64[trials, quantiles]   the answers' indices
-    supports(template, draw) -> bool                                               whether it can run this template
+    simulate(template, sample, trials, rng, *, draw, schedule) -> int64[trials, quantiles]   the answers' indices
+    supports(template, draw, schedule) -> bool                                  whether it can run this template so
 
-`template` is a protocol object that has asked nobody: the engine reads every number it needs (coin, batch
-sizes, schedule) from it, so figures and product cannot differ. Where no engine supports a template, the trials
+`template` is a protocol object that has asked nobody: the engine reads every number it needs (coin, batch sizes,
+plan) from it, so figures and product cannot differ. Where no engine supports a template or a schedule, the trials
 run the protocol object itself, which is also the twin every engine is tested against.
 """
 
@@ -18,10 +18,11 @@ from typing import Protocol as Interface
 import numpy as np
 from numpy.typing import NDArray
 
-from privquant.lab.populations import CountUsers, Users
+from privquant.lab.populations import population_of
 from privquant.lab.run import run
 from privquant.lab.sample import Sample
-from privquant.protocols.base import Protocol, ThresholdProtocol
+from privquant.lab.schedule import SUGGESTED, Schedule
+from privquant.protocols.base import Protocol
 
 _ENGINES = {
     "naive": "privquant.lab.engine.naive",
@@ -34,16 +35,24 @@ _ENGINES = {
 
 class Simulate(Interface):
     def __call__(
-        self, template: Protocol, sample: Sample, trials: int, rng: np.random.Generator, *, draw: str
+        self,
+        template: Protocol,
+        sample: Sample,
+        trials: int,
+        rng: np.random.Generator,
+        *,
+        draw: str = ...,
+        schedule: Schedule = ...,
     ) -> NDArray[np.int64]: ...
 
 
-def simulator(template: Protocol, draw: str = "empirical") -> Simulate:
-    """The fastest exact way to run trials of this template."""
+def simulator(template: Protocol, draw: str = "empirical", schedule: Schedule = SUGGESTED) -> Simulate:
+    """The fastest exact way to run trials of this template on this schedule."""
+    schedule.check(template)
     where = _ENGINES.get(template.name)
     if where is not None:
         engine = import_module(where)
-        if engine.supports(template, draw):
+        if engine.supports(template, draw, schedule):
             found: Simulate = engine.simulate
             return found
     return simulate_by_asking
@@ -56,15 +65,14 @@ def simulate_by_asking(
     rng: np.random.Generator,
     *,
     draw: str = "empirical",
-    rounds: int | None = None,
+    schedule: Schedule = SUGGESTED,
 ) -> NDArray[np.int64]:
     """The obviously right way: the protocol object itself asks simulated users."""
     answers = np.empty((trials, len(template.quantiles)), np.int64)
-    by_count = isinstance(template, ThresholdProtocol) and template.takes_counts
     for trial in range(trials):
         protocol = template.fresh()
-        population = (CountUsers if by_count else Users)(sample, rng, draw=draw)
-        run(protocol, population, rounds=rounds)
+        users = population_of(protocol, sample, rng, draw=draw, one_by_one=schedule.kind == "in-flight")
+        run(protocol, users, schedule=schedule)
         for k, estimate in enumerate(protocol.estimates()):
             assert estimate.value is not None
             answers[trial, k] = protocol.domain.index(estimate.value)

@@ -13,6 +13,7 @@ from privquant._numba import HAVE_NUMBA
 from privquant.lab.engine.bayes_kernel import capacity, learn
 from privquant.lab.engine.random import draw_with_replacement, reported_ones, shuffle, states
 from privquant.lab.sample import Sample
+from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.protocols.base import Protocol
 from privquant.protocols.bayes.bayeslearn import BayesLearn
 from privquant.protocols.bayes.bayess import BayeSS
@@ -26,10 +27,11 @@ _MOST_USERS = 2**32  # the shuffle draws 32 bits
 Visited = tuple[NDArray[np.int64], NDArray[np.int64], int]
 
 
-def supports(template: Protocol, draw: str) -> bool:
+def supports(template: Protocol, draw: str, schedule: Schedule) -> bool:
     """Whether the kernel can run this template; without numba the protocol object itself is faster."""
     return (
         HAVE_NUMBA
+        and schedule.kind == "suggested"
         and isinstance(template, BayesLearn | BayeSS)
         and template.domain.size > 1
         and 0 < template.users < _MOST_USERS
@@ -37,7 +39,13 @@ def supports(template: Protocol, draw: str) -> bool:
 
 
 def simulate(
-    template: Protocol, sample: Sample, trials: int, rng: np.random.Generator, *, draw: str = "empirical"
+    template: Protocol,
+    sample: Sample,
+    trials: int,
+    rng: np.random.Generator,
+    *,
+    draw: str = "empirical",
+    schedule: Schedule = SUGGESTED,
 ) -> NDArray[np.int64]:
     """The answers' indices, one row a trial."""
     assert isinstance(template, BayesLearn | BayeSS)

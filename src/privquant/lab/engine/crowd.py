@@ -22,7 +22,7 @@ from privquant.lab.engine.samplers import hypergeometric
 Ints = NDArray[np.int64]
 
 
-class Cells(NamedTuple):
+class Crowd(NamedTuple):
     """The tree: node 0 is the root. left == 0 marks a leaf. `asked` includes `pending`; `before` is the number of
     users below the cell; `held` has the number of nodes.
     """
@@ -36,20 +36,20 @@ class Cells(NamedTuple):
     before: Ints
 
 
-def new_cells(thresholds: int) -> Cells:
+def new_crowd(thresholds: int) -> Crowd:
     """Room for `thresholds` distinct thresholds. A node's right child follows its left one."""
-    return Cells(np.zeros(1, np.int64), *(np.zeros(2 * thresholds + 3, np.int64) for _ in range(6)))
+    return Crowd(np.zeros(1, np.int64), *(np.zeros(2 * thresholds + 3, np.int64) for _ in range(6)))
 
 
 @njit(cache=True)
-def fill(cells: Cells, users: int) -> None:
+def fill(crowd: Crowd, users: int) -> None:
     """One cell with all users, nobody asked."""
-    cells.held[0] = 1
-    cells.total[0] = users
-    cells.asked[0] = 0
-    cells.pending[0] = 0
-    cells.left[0] = 0
-    cells.before[0] = 0
+    crowd.held[0] = 1
+    crowd.total[0] = users
+    crowd.asked[0] = 0
+    crowd.pending[0] = 0
+    crowd.left[0] = 0
+    crowd.before[0] = 0
 
 
 @njit(cache=True)
@@ -67,73 +67,73 @@ def at_most(values: Ints, cumulative: Ints, threshold: int) -> int:
 
 
 @njit(cache=True)
-def _cut(cells: Cells, node: int, threshold: int, below: int, rng: np.random.Generator) -> None:
+def _cut(crowd: Crowd, node: int, threshold: int, below: int, rng: np.random.Generator) -> None:
     """Make a leaf two leaves; `below` of its users are at or below the threshold."""
-    asked = cells.asked[node]
-    asked_below = hypergeometric(below, cells.total[node] - below, asked, rng)
-    a = cells.held[0]
+    asked = crowd.asked[node]
+    asked_below = hypergeometric(below, crowd.total[node] - below, asked, rng)
+    a = crowd.held[0]
     b = a + 1
-    if b >= cells.cut.size:  # compiled code would write beyond the end without a word
+    if b >= crowd.cut.size:  # compiled code would write beyond the end without a word
         raise IndexError("the tree of cells is full")
-    cells.held[0] = a + 2
-    cells.cut[node] = threshold
-    cells.left[node] = a
-    cells.pending[node] = 0
-    cells.total[a] = below
-    cells.asked[a] = asked_below
-    cells.before[a] = cells.before[node]
-    cells.total[b] = cells.total[node] - below
-    cells.asked[b] = asked - asked_below
-    cells.before[b] = cells.before[node] + below
+    crowd.held[0] = a + 2
+    crowd.cut[node] = threshold
+    crowd.left[node] = a
+    crowd.pending[node] = 0
+    crowd.total[a] = below
+    crowd.asked[a] = asked_below
+    crowd.before[a] = crowd.before[node]
+    crowd.total[b] = crowd.total[node] - below
+    crowd.asked[b] = asked - asked_below
+    crowd.before[b] = crowd.before[node] + below
     for child in (a, b):
-        cells.pending[child] = 0
-        cells.left[child] = 0
+        crowd.pending[child] = 0
+        crowd.left[child] = 0
 
 
 @njit(cache=True)
-def _push(cells: Cells, node: int, count: int, rng: np.random.Generator) -> int:
+def _push(crowd: Crowd, node: int, count: int, rng: np.random.Generator) -> int:
     """Divide `count` fresh users of a node among its children; how many fall to the left one.
 
     The children's books are not touched.
     """
-    a = cells.left[node]
+    a = crowd.left[node]
     b = a + 1
-    return hypergeometric(cells.total[a] - cells.asked[a], cells.total[b] - cells.asked[b], count, rng)
+    return hypergeometric(crowd.total[a] - crowd.asked[a], crowd.total[b] - crowd.asked[b], count, rng)
 
 
 @njit(cache=True)
-def draw(cells: Cells, values: Ints, cumulative: Ints, threshold: int, count: int, rng: np.random.Generator) -> int:
+def draw(crowd: Crowd, values: Ints, cumulative: Ints, threshold: int, count: int, rng: np.random.Generator) -> int:
     """Ask `count` fresh users at random; how many of them are at or below the threshold."""
     node = 0
     below = 0
     while True:
-        if cells.left[node] == 0:
-            inside = at_most(values, cumulative, threshold) - cells.before[node]
-            _cut(cells, node, threshold, inside, rng)
-        a = cells.left[node]
+        if crowd.left[node] == 0:
+            inside = at_most(values, cumulative, threshold) - crowd.before[node]
+            _cut(crowd, node, threshold, inside, rng)
+        a = crowd.left[node]
         b = a + 1
-        waiting = cells.pending[node]
+        waiting = crowd.pending[node]
         if waiting > 0:
-            to_left = _push(cells, node, waiting, rng)
-            cells.asked[a] += to_left
-            cells.pending[a] += to_left
-            cells.asked[b] += waiting - to_left
-            cells.pending[b] += waiting - to_left
-            cells.pending[node] = 0
-        cells.asked[node] += count
-        to_left = _push(cells, node, count, rng)
-        if threshold <= cells.cut[node]:
-            cells.asked[b] += count - to_left
-            cells.pending[b] += count - to_left
-            if threshold == cells.cut[node]:
-                cells.asked[a] += to_left
-                cells.pending[a] += to_left
+            to_left = _push(crowd, node, waiting, rng)
+            crowd.asked[a] += to_left
+            crowd.pending[a] += to_left
+            crowd.asked[b] += waiting - to_left
+            crowd.pending[b] += waiting - to_left
+            crowd.pending[node] = 0
+        crowd.asked[node] += count
+        to_left = _push(crowd, node, count, rng)
+        if threshold <= crowd.cut[node]:
+            crowd.asked[b] += count - to_left
+            crowd.pending[b] += count - to_left
+            if threshold == crowd.cut[node]:
+                crowd.asked[a] += to_left
+                crowd.pending[a] += to_left
                 return below + to_left
             node = a
             count = to_left
         else:
-            cells.asked[a] += to_left
-            cells.pending[a] += to_left
+            crowd.asked[a] += to_left
+            crowd.pending[a] += to_left
             below += to_left
             node = b
             count = count - to_left

@@ -1,11 +1,11 @@
 """Trials of isotonic search by counts: exact in distribution, milliseconds whatever the number of users.
 
-A batch shares its threshold, so its ones are a hypergeometric draw from the users not yet asked (`cells`) and two
+A batch shares its threshold, so its ones are a hypergeometric draw from the users not yet asked (`crowd`) and two
 binomials for the coin (`samplers`). What is asked and answered is decided by the very kernels the protocol object
-calls (`protocols.isotonic_course`), in the same order, so the two cannot differ.
+calls (`protocols.isotonic.allocation`), in the same order, so the two cannot differ.
 
-The schedule is the run's: growing batches, equal rounds, or a number of users in flight; a template with fixed
-rounds (the shuffle model) brings its own.
+The schedule is the run's: a list of rounds, or a number of users in flight; a template with fixed rounds (the
+shuffle model) brings its own.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privquant._numba import njit
-from privquant.errors import InvalidInput
-from privquant.lab.engine.crowd import Cells, at_most, draw, fill, new_cells
+from privquant.lab.engine.crowd import Crowd, at_most, draw, fill, new_crowd
 from privquant.lab.engine.samplers import binomial
 from privquant.lab.populations import OutOfUsers
 from privquant.lab.sample import Sample
+from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.privacy.coin import Coin
 from privquant.protocols.base import Protocol
 from privquant.protocols.isotonic.allocation import (
@@ -30,14 +30,15 @@ from privquant.protocols.isotonic.allocation import (
     allocate,
     answers,
     certified,
+    lone_quantile,
+    side_row,
     thresholds_for,
 )
 from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate
 from privquant.protocols.isotonic.prior import Search
 from privquant.protocols.isotonic.protocol import Isotonic
-from privquant.protocols.isotonic.rules import SPREAD_POINTS, batch_size, lone_share
+from privquant.protocols.isotonic.rules import SPREAD_POINTS, batch_size
 from privquant.protocols.isotonic.table import Table, add_counts, clear, counts_at, new_table
-from privquant.validation import check_count
 
 Ints = NDArray[np.int64]
 
@@ -54,26 +55,31 @@ class Outcomes(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """One trial's world: the users by count, and the schedule."""
+    """One trial's world: the users by count, and the rounds they are asked in, each with the row of its coin."""
 
     values: Ints
     cumulative: Ints
     users: int
     statistical: bool
     flips: NDArray[np.float64]
-    rounds: int
     sizes: Ints
     coins: Ints
 
 
-def supports(template: Protocol, draw: str) -> bool:
+def supports(template: Protocol, draw: str, schedule: Schedule) -> bool:
     return isinstance(template, Isotonic) and template.users > 0 and template.domain.size > 1
 
 
 def simulate(
-    template: Protocol, sample: Sample, trials: int, rng: np.random.Generator, *, draw: str = "empirical"
+    template: Protocol,
+    sample: Sample,
+    trials: int,
+    rng: np.random.Generator,
+    *,
+    draw: str = "empirical",
+    schedule: Schedule = SUGGESTED,
 ) -> Ints:
-    return outcomes(template, sample, trials, rng, draw=draw).answers
+    return outcomes(template, sample, trials, rng, draw=draw, schedule=schedule).answers
 
 
 def outcomes(
@@ -83,50 +89,47 @@ def outcomes(
     rng: np.random.Generator,
     *,
     draw: str = "empirical",
-    rounds: int | None = None,
-    in_flight: int | None = None,
+    schedule: Schedule = SUGGESTED,
     likelihood_ratio: float | None = None,
 ) -> Outcomes:
-    """Answers and intervals of independent runs; give at most one of rounds and in_flight (see `lab.run`).
+    """Answers and intervals of independent runs.
 
     likelihood_ratio: the cut of likelihood-ratio sets, which do NOT cover: they are a negative control.
     """
     assert isinstance(template, Isotonic)
-    fixed = template.rounds is not None
-    if (rounds is not None) + (in_flight is not None) + fixed > 1:
-        raise InvalidInput("give at most one of rounds and in_flight, and none with fixed rounds")
+    schedule.check(template)
     statistical = draw == "statistical"
     if not statistical and template.users > sample.n:
         raise OutOfUsers(f"asked {template.users} users, but there are {sample.n}")
-    parts = 0 if rounds is None else check_count(rounds, "rounds", 1)
-    flight = 0 if in_flight is None else check_count(in_flight, "in_flight", 1)
+    flight = int(schedule.number) if schedule.kind == "in-flight" else 0
     order = sorted(template.coins())
+    sizes = _sizes(template, schedule)
     run = _Run(
         sample.values,
         sample.cumulative,
         template.users,
         statistical,
         np.array([Coin(coin).flip for coin in order]),
-        parts,
-        np.array([size for size, _ in template.rounds or ()], np.int64),
+        np.array(sizes, np.int64),
         np.array([order.index(coin) for _, coin in template.rounds or ()], np.int64),
     )
     quantiles, roles = len(template.quantiles), template.course.roles
-    room = _room(template, parts, flight)
+    points = roles * quantiles * (SPREAD_POINTS if template.spread > 0.0 else 1)
+    room = template.users if flight else min(template.users, len(sizes) * points)
     table = new_table(room, coins=len(order), sides=2 * quantiles if roles == 3 else 0)
-    cells = new_cells(1 if statistical else room)
+    crowd = new_crowd(1 if statistical else room)
     found = np.empty((trials, quantiles), np.int64)
     ends = np.full((trials, quantiles if roles == 3 else 0, 2), -1, np.int64)
     likely = np.empty((trials, 0 if likelihood_ratio is None else quantiles, 2), np.int64)
     for trial in range(trials):
         clear(table)
-        fill(cells, sample.n)
-        if fixed:
-            _fixed_rounds(table, cells, template.search, template.course, run, rng)
+        fill(crowd, sample.n)
+        if template.rounds is not None:
+            _fixed_rounds(table, crowd, template.search, template.course, run, rng)
         elif flight:
-            _in_flight(table, cells, template.search, template.course, run, flight, rng)
+            _in_flight(table, crowd, template.search, template.course, run, flight, rng)
         else:
-            _in_batches(table, cells, template.search, template.course, run, rng)
+            _in_batches(table, crowd, template.search, template.course, run, rng)
         answers(table, template.search, template.course, found[trial])
         if roles == 3:
             certified(table, template.search, template.course, ends[trial])
@@ -135,28 +138,29 @@ def outcomes(
     return Outcomes(found, ends, likely)
 
 
-def _room(template: Isotonic, rounds: int, in_flight: int) -> int:
-    """An upper bound on the number of distinct thresholds of a run."""
-    if in_flight:
-        return template.users
-    batches = rounds or len(template.rounds or ())
-    if not batches:
-        heard = 0
-        while heard < template.users:
-            heard += batch_size(heard)
-            batches += 1
-    points = SPREAD_POINTS if template.spread > 0.0 else 1
-    return min(template.users, batches * template.course.roles * len(template.quantiles) * points)
+def _sizes(template: Isotonic, schedule: Schedule) -> list[int]:
+    """The users of each round, or of each batch as the protocol suggests it."""
+    if template.rounds is not None:
+        return [size for size, _ in template.rounds]
+    given = schedule.sizes(template.users)
+    if given is not None or schedule.kind == "in-flight":
+        return given or []
+    sizes: list[int] = []
+    heard = 0
+    while heard < template.users:
+        sizes.append(min(int(batch_size(heard)), template.users - heard))
+        heard += sizes[-1]
+    return sizes
 
 
 @njit(cache=True)
-def _ones(cells: Cells, run: _Run, threshold: int, count: int, coin: int, rng: np.random.Generator) -> int:
+def _ones(crowd: Crowd, run: _Run, threshold: int, count: int, coin: int, rng: np.random.Generator) -> int:
     """How many of `count` fresh users report a one."""
     if run.statistical:
         users = run.cumulative[run.cumulative.size - 1]
         below = binomial(count, at_most(run.values, run.cumulative, threshold) / users, rng)
     else:
-        below = draw(cells, run.values, run.cumulative, threshold, count, rng)
+        below = draw(crowd, run.values, run.cumulative, threshold, count, rng)
     flip = run.flips[coin]
     return below - binomial(below, flip, rng) + binomial(count - below, flip, rng)
 
@@ -181,14 +185,8 @@ def _likely(table: Table, search: Search, course: Course, cut: float, out: Ints)
 
 
 @njit(cache=True)
-def _side_row(course: Course, arm: int) -> int:
-    role = arm % course.roles
-    return 2 * (arm // course.roles) + role - 1 if role > 0 else -1
-
-
-@njit(cache=True)
 def _in_batches(
-    table: Table, cells: Cells, search: Search, course: Course, run: _Run, rng: np.random.Generator
+    table: Table, crowd: Crowd, search: Search, course: Course, run: _Run, rng: np.random.Generator
 ) -> None:
     arms = np.empty(course.roles * course.quantiles.size, np.int64)
     out = np.empty((2, SPREAD_POINTS), np.int64)
@@ -196,15 +194,7 @@ def _in_batches(
     asked_at = np.empty(arms.size * SPREAD_POINTS, np.int64)
     asked_of = np.empty(arms.size * SPREAD_POINTS, np.int64)
     asked = 0
-    while asked < run.users:
-        if run.rounds > 0:
-            done = asked * run.rounds // run.users
-            while run.users * (done + 1) // run.rounds <= asked:
-                done += 1
-            count = max(1, run.users * (done + 1) // run.rounds - asked)
-        else:
-            count = batch_size(asked)
-        count = min(count, run.users - asked)
+    for count in run.sizes:
         phase = allocate(course, asked, asked, count, arms)
         queries = 0
         for arm in range(arms.size):
@@ -216,8 +206,8 @@ def _in_batches(
                     asked_of[queries] = out[1, row]
                     queries += 1
         for i in range(queries):
-            ones = _ones(cells, run, asked_at[i], asked_of[i], 0, rng)
-            side = _side_row(course, asked_arm[i])
+            ones = _ones(crowd, run, asked_at[i], asked_of[i], 0, rng)
+            side = side_row(course.roles, asked_arm[i])
             add_counts(table, search, 0, side, phase == BULK, asked_at[i], asked_of[i], ones)
         asked += count
 
@@ -225,7 +215,7 @@ def _in_batches(
 @njit(cache=True)
 def _in_flight(
     table: Table,
-    cells: Cells,
+    crowd: Crowd,
     search: Search,
     course: Course,
     run: _Run,
@@ -242,9 +232,7 @@ def _in_flight(
         count = min(flight - (asked - heard), run.users - asked)
         if count > 0:
             phase = allocate(course, asked, heard, count, arms)
-            lone = 0.5
-            if course.spread > 0.0 and count == 1 and asked > heard:
-                lone = lone_share(course.spread, asked)
+            lone = lone_quantile(course, asked, asked - heard, count)
             for arm in range(arms.size):
                 if arms[arm] > 0:
                     rows = thresholds_for(table, search, course, phase, arm, arms[arm], lone, out)
@@ -255,15 +243,15 @@ def _in_flight(
                             queue[2, asked] = out[0, row]
                             asked += 1
         threshold = queue[2, heard]
-        ones = _ones(cells, run, threshold, 1, 0, rng)
-        side = _side_row(course, queue[1, heard])
+        ones = _ones(crowd, run, threshold, 1, 0, rng)
+        side = side_row(course.roles, queue[1, heard])
         add_counts(table, search, 0, side, queue[0, heard] == BULK, threshold, 1, ones)
         heard += 1
 
 
 @njit(cache=True)
 def _fixed_rounds(
-    table: Table, cells: Cells, search: Search, course: Course, run: _Run, rng: np.random.Generator
+    table: Table, crowd: Crowd, search: Search, course: Course, run: _Run, rng: np.random.Generator
 ) -> None:
     out = np.empty((2, SPREAD_POINTS), np.int64)
     asked = 0
@@ -272,6 +260,6 @@ def _fixed_rounds(
         arm = current % course.quantiles.size
         thresholds_for(table, search, course, BULK if bulk else SEARCH, arm, 1, 0.5, out)
         count = run.sizes[current]
-        ones = _ones(cells, run, out[0, 0], count, run.coins[current], rng)
+        ones = _ones(crowd, run, out[0, 0], count, run.coins[current], rng)
         add_counts(table, search, run.coins[current], -1, bulk, out[0, 0], count, ones)
         asked += count

@@ -12,7 +12,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from privquant.lab.engine import simulate_by_asking
 from privquant.lab.sample import Sample
+from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.protocols.base import Protocol
 from privquant.protocols.naive.search import NaiveSearch
 
@@ -25,7 +27,8 @@ Reported = Callable[[Ints, int], Ints]
 """(threshold of each trial, users in the batch) -> ones among their reports."""
 
 
-def supports(template: Protocol, draw: str) -> bool:
+def supports(template: Protocol, draw: str, schedule: Schedule) -> bool:
+    # A search in rounds of its own answers the same however its rounds are cut up: any schedule will do.
     # The three cells a batch is drawn from sum to the sample; the engine checks its size, known only there.
     return isinstance(template, NaiveSearch) and template.users <= MOST_USERS
 
@@ -79,13 +82,17 @@ class Redrawn:
 
 
 def simulate(
-    template: Protocol, sample: Sample, trials: int, rng: np.random.Generator, *, draw: str = "empirical"
+    template: Protocol,
+    sample: Sample,
+    trials: int,
+    rng: np.random.Generator,
+    *,
+    draw: str = "empirical",
+    schedule: Schedule = SUGGESTED,
 ) -> Ints:
     """The answers' indices of `trials` runs, one row a trial."""
     assert isinstance(template, NaiveSearch)
     if draw == "empirical" and sample.n > MOST_USERS:
-        from privquant.lab.engine import simulate_by_asking
-
         return simulate_by_asking(template, sample, trials, rng, draw=draw)
     users = Drawn(sample, trials, rng) if draw == "empirical" else Redrawn(sample, trials, rng)
     flip = template.coin.flip

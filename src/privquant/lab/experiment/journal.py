@@ -1,7 +1,7 @@
-"""The journal of a sweep: one line a finished cell, appended and synced as it finishes.
+"""The journal of a run: one line a finished cell, appended and synced as it finishes.
 
-A sweep that is killed at any moment loses only the cells it was in the middle of. A last line cut short by the
-kill is dropped; any other damage, or a journal of another sweep (seed or versions differ), is refused.
+A run that is killed at any moment loses only the cells it was in the middle of. A last line cut short by the kill
+is dropped; any other damage, or a journal of another run (seed or versions differ), is refused.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-import numpy as np
-
 from privquant.errors import InvalidInput
-from privquant.lab.experiment.cell import Cell, Outcome
+from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.outcome import Outcome
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 class Journal:
-    """Finished cells of the sweep that writes to `path`."""
+    """Finished cells of the run that writes to `path`."""
 
     def __init__(self, path: Path, header: Mapping[str, Any], *, resume: bool) -> None:
         self.path = path
@@ -40,23 +39,13 @@ class Journal:
 
     def add(self, cell: Cell, outcome: Outcome) -> None:
         self.finished[cell.run] = outcome
-        self._append(
-            {
-                "cell": cell.key,
-                "n": outcome.n,
-                "truth": outcome.truth,
-                "truth_rank": outcome.truth_rank,
-                "answers": outcome.answers.tolist(),
-                "below": outcome.below.tolist(),
-                "upto": outcome.upto.tolist(),
-            }
-        )
+        self._append({"cell": cell.key, **outcome.to_dict()})
 
     def close(self) -> None:
         self._file.close()
 
     def remove(self) -> None:
-        """The sweep is finished and its results are written."""
+        """The run is finished and its results are written."""
         self.close()
         self.path.unlink(missing_ok=True)
 
@@ -84,11 +73,4 @@ class Journal:
                 + ", ".join(f"{k} was {header.get(k)!r}, is now {self._header.get(k)!r}" for k in changed)
             )
         for record in records:
-            self.finished[record["cell"], len(record["answers"])] = Outcome(
-                np.array(record["answers"], np.int64),
-                np.array(record["below"], np.int64),
-                np.array(record["upto"], np.int64),
-                record["truth"],
-                record["truth_rank"],
-                record["n"],
-            )
+            self.finished[record["cell"], len(record["answers"])] = Outcome.from_dict(record)

@@ -14,7 +14,8 @@ import numpy as np
 
 from privquant import __version__
 from privquant.errors import InvalidInput, MissingDependency
-from privquant.lab.experiment.cell import Cell, Outcome, success_sd
+from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.outcome import Outcome
 
 Row = Mapping[str, Any]
 
@@ -38,13 +39,13 @@ def cell_columns(cell: Cell, root: int) -> dict[str, Any]:
     return {
         "data": cell.data.name,
         "n": cell.data.n,
-        "B": cell.data.size,
+        "B": cell.data.domain.size,
         "protocol": cell.protocol,
-        "options": json.dumps(dict(cell.options), sort_keys=True, default=str),
+        "options": json.dumps(cell.options, sort_keys=True, default=str),
         "label": cell.label,
         "epsilon": cell.epsilon,
         "quantile": cell.quantile,
-        "rounds": cell.rounds,
+        "schedule": str(cell.schedule),
         "draw": cell.draw,
         "padded": cell.padded,
         **dict(cell.notes),
@@ -57,26 +58,28 @@ def cell_row(cell: Cell, outcome: Outcome, root: int, alphas: Sequence[float]) -
     """One row a cell: success rates with the paper's standard deviation, and errors."""
     row = cell_columns(cell, root)
     seeds = {name: row.pop(name) for name in ("seed", "cell_seed")}
-    row["trials"] = int(outcome.answers.size)
+    row["trials"] = outcome.trials
     for alpha in alphas:
-        rate = outcome.success(cell.quantile, alpha)
-        row[f"success_{alpha:g}"] = rate
-        row[f"success_sd_{alpha:g}"] = success_sd(rate, outcome.answers.size)
-    rank, absolute = outcome.rank_errors(cell.quantile), outcome.abs_errors()
+        rate = outcome.success_rate(alpha)
+        row[f"success_{alpha:g}"] = rate.value
+        row[f"success_sd_{alpha:g}"] = rate.error
+    rank, absolute = outcome.rank_errors(), outcome.abs_errors()
     row |= {
         "rank_error_mean": float(rank.mean()),
         "rank_error_median": float(np.median(rank)),
         "abs_error_mean": float(absolute.mean()),
         "abs_error_median": float(np.median(absolute)),
-        "truth": cell.data.domain.value(outcome.truth),
     }
+    # Users drawn anew have a quantile of their own in every draw.
+    if (outcome.truth == outcome.truth[0]).all():
+        row["truth"] = cell.data.domain.value(int(outcome.truth[0, 0]))
     return {**row, **seeds, **versions()}
 
 
 def trial_rows(cell: Cell, outcome: Outcome, root: int) -> list[dict[str, Any]]:
     """One row a trial."""
     columns = cell_columns(cell, root)
-    rank, absolute = outcome.rank_errors(cell.quantile), outcome.abs_errors()
+    rank, absolute = outcome.rank_errors(), outcome.abs_errors()
     made_with = versions()
     return [
         {
@@ -87,7 +90,7 @@ def trial_rows(cell: Cell, outcome: Outcome, root: int) -> list[dict[str, Any]]:
             "abs_error": float(absolute[trial]),
             **made_with,
         }
-        for trial, answer in enumerate(outcome.answers)
+        for trial, answer in enumerate(outcome.answers[:, 0])
     ]
 
 
@@ -131,6 +134,6 @@ def _write_parquet(rows: Sequence[Row], names: Sequence[str], path: Path) -> Non
         whole = [v for v in values if v is not None]
         # 2^63 values are one more than a signed 64-bit integer can say.
         wide = all(isinstance(v, int) for v in whole) and any(v >= 2**63 for v in whole)
-        kind = pa.uint64() if wide else (pa.int64() if name == "rounds" else None)
+        kind = pa.uint64() if wide else None
         columns[name] = pa.array(values, type=kind)
     pq.write_table(pa.table(columns), path)

@@ -20,6 +20,7 @@ from privquant.protocols.isotonic.rules import (
     REUSE,
     answer,
     is_extreme,
+    lone_share,
     spread_points,
     spread_share,
     threshold_at,
@@ -86,6 +87,21 @@ def allocate(course: Course, asked: int, heard: int, count: int, arms: Ints) -> 
 
 
 @njit(cache=True)
+def side_row(roles: int, arm: int) -> int:
+    """The table's row of a side arm: two a quantile, the lower one first; -1 for an arm that searches."""
+    role = arm % roles
+    return 2 * (arm // roles) + role - 1 if role > 0 else -1
+
+
+@njit(cache=True)
+def lone_quantile(course: Course, asked: int, in_flight: int, count: int) -> float:
+    """The posterior quantile asked at: 1/2, unless a user is asked alone while others are in flight."""
+    if course.spread > 0.0 and count == 1 and in_flight > 0:
+        return lone_share(course.spread, asked)
+    return 0.5
+
+
+@njit(cache=True)
 def thresholds_for(
     table: Table, search: Search, course: Course, phase: int, arm: int, count: int, lone: float, out: Ints
 ) -> int:
@@ -94,16 +110,15 @@ def thresholds_for(
     lone: the posterior quantile for a user asked alone while others are in flight; else 1/2.
     """
     j = arm // course.roles
-    role = arm % course.roles
+    row = side_row(course.roles, arm)
     out[1, 0] = count
-    if role > 0:
-        row = 2 * j + role - 1
+    if row >= 0:
         out[0, 0] = side_threshold(
             table,
             search,
             course.quantiles[j],
             row,
-            role == 2,
+            row % 2 == 1,
             course.quota[j],
             course.bounds[row],
             course.users[j],

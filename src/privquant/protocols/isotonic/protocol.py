@@ -94,6 +94,10 @@ class Isotonic(ThresholdProtocol):
             "rounds": rounds,
         }
 
+    @property
+    def fixed_rounds(self) -> bool:
+        return self.rounds is not None or super().fixed_rounds
+
     def _plan(self) -> Course:
         several = len(self.quantiles)
         users = np.array([course_of.of_quantile(self.users, j, several) for j in range(several)], np.int64)
@@ -137,9 +141,7 @@ class Isotonic(ThresholdProtocol):
             return self._next_in_round(k)
         arms = np.empty(self.course.roles * len(self.quantiles), np.int64)
         phase = course_of.allocate(self.course, self.asked, self.heard, k, arms)
-        lone = 0.5
-        if self.spread > 0.0 and k == 1 and self.in_flight > 0:
-            lone = rules.lone_share(self.spread, self.asked)
+        lone = course_of.lone_quantile(self.course, self.asked, self.in_flight, k)
         pairs: list[tuple[AnyQuery, int]] = []
         for arm, count in enumerate(arms.tolist()):
             if count > 0:
@@ -220,8 +222,7 @@ class Isotonic(ThresholdProtocol):
             self._round_thresholds.setdefault(phase - 1, threshold)
         else:
             bulk = phase == BULK
-        role = arm % self.course.roles
-        side = 2 * (arm // self.course.roles) + role - 1 if role > 0 else -1
+        side = course_of.side_row(self.course.roles, arm)
         add_counts(self._table, self.search, self._coins[coin], side, bulk, threshold, answered, ones)
         self._known.clear()
 

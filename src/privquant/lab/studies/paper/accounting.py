@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.results import Results
 from privquant.lab.experiment.tables import versions
 from privquant.lab.studies.paper import style
 from privquant.lab.studies.paper.figure import Drawing, Effort, Figure
-from privquant.lab.sweep import Sweep
 from privquant.privacy.comparison import coin_noise
 from privquant.privacy.shuffle import local_epsilon
 
@@ -53,7 +53,7 @@ def rows(grid: Sequence[float] = GRID) -> list[dict[str, Any]]:
     return made
 
 
-def _draw(found: Sweep) -> Drawing:
+def _draw(found: Results) -> Drawing:
     figure, (left, right) = style.panels(2)
     table = rows()
     for method, (label, look) in METHODS.items():

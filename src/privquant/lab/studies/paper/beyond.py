@@ -11,12 +11,12 @@ import numpy as np
 
 from privquant.lab.data import DataSet, dataset, dataset_names
 from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.results import Results
 from privquant.lab.studies.paper import style
 from privquant.lab.studies.paper.draw import error_bars, mean_errors
 from privquant.lab.studies.paper.figure import Drawing, Effort, Figure, Lines
 from privquant.lab.studies.paper.limit import mean_rank_error
 from privquant.lab.studies.paper.mechanisms import Arm, every_protocol
-from privquant.lab.sweep import Sweep
 
 MANY = 10**7
 EXPONENTS = (8, 16, 24, 32, 40, 48, 56, 63)
@@ -44,7 +44,7 @@ def _many_cells(effort: Effort) -> list[Cell]:
     return made
 
 
-def _many(found: Sweep) -> Drawing:
+def _many(found: Results) -> Drawing:
     figure, axes = style.panels(2)
     arms = every_protocol()
     grid = np.geomspace(0.1, 5, 60)
@@ -72,13 +72,13 @@ def _huge_cells(effort: Effort) -> list[Cell]:
     return [arm.cell(data, 1.0, trials=effort.trials) for arm in every_protocol() for data in sets]
 
 
-def _huge(found: Sweep) -> Drawing:
+def _huge(found: Results) -> Drawing:
     figure, axes = style.panels(2)
     arms = every_protocol()
     headings = {"pareto": "Pareto data", "uniform-interval": "Uniform on a random interval"}
     for panel, (name, heading) in zip(axes, headings.items(), strict=True):
         lines = Lines(found).where(lambda cell, name=name: cell.data.name == name)  # type: ignore[misc]
-        error_bars(panel, lines, arms, lambda cell: float(np.log2(cell.data.size)))
+        error_bars(panel, lines, arms, lambda cell: float(np.log2(cell.data.domain.size)))
         ticks = EXPONENTS
         panel.set_xticks(ticks, [f"2$^{{{k}}}$" for k in ticks])
         panel.set_xlabel("domain size B")
@@ -101,7 +101,7 @@ def _quantile_cells(effort: Effort) -> list[Cell]:
     ]
 
 
-def _quantiles(found: Sweep) -> Drawing:
+def _quantiles(found: Results) -> Drawing:
     figure, axes = style.panels(2)
     arms = every_protocol()
     headings = {"pareto": "Pareto data", "uniform-interval": "Uniform interval"}
@@ -133,12 +133,12 @@ def _shape_cells(effort: Effort) -> list[Cell]:
     ]
 
 
-def _shape_panel(axes: Any, found: Sweep, epsilon: float, arms: tuple[Arm, ...]) -> None:
+def _shape_panel(axes: Any, found: Results, epsilon: float, arms: tuple[Arm, ...]) -> None:
     looks = {arm.label: arm.look for arm in arms}
     names = list(_shapes())
     for label, pairs in Lines(found).where(lambda cell: cell.epsilon == epsilon):
         axes.plot(
-            [outcome.success(0.5, style.ALPHA) for _, outcome in pairs],
+            [outcome.success(style.ALPHA) for _, outcome in pairs],
             [names.index(cell.data.name) for cell, _ in pairs],
             label=label,
             **looks[label].line(linestyle="none", markersize=6, alpha=0.9),
@@ -150,7 +150,7 @@ def _shape_panel(axes: Any, found: Sweep, epsilon: float, arms: tuple[Arm, ...])
     axes.set_title(f"n = 2500, B = 2$^{{32}}$, ε = {epsilon:g}")
 
 
-def _shape_drawing(found: Sweep) -> Drawing:
+def _shape_drawing(found: Results) -> Drawing:
     figure, axes = style.panels(2, height=1.25)
     arms = every_protocol()
     for panel, epsilon in zip(axes, (0.879, 1.357), strict=True):

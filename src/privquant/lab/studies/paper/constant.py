@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from privquant.lab.data import dataset
-from privquant.lab.experiment.cell import Cell, success_sd
+from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.results import Results
 from privquant.lab.studies.paper import style
 from privquant.lab.studies.paper.draw import recorded_handle
 from privquant.lab.studies.paper.figure import Drawing, Effort, Figure, Lines, note
 from privquant.lab.studies.paper.mechanisms import BAYESS
 from privquant.lab.studies.paper.reference import recorded_constants
-from privquant.lab.sweep import Sweep
 
 CONSTANTS = tuple(float(c) for c in np.linspace(0.1, 2.0, 10))
 EPSILONS = (0.5, 1.0, 1.5)
@@ -35,13 +35,13 @@ def _cells(n: int, size: int, effort: Effort) -> list[Cell]:
     ]
 
 
-def _success(axes: Any, found: Sweep, epsilon: float, colour: str, marker: str) -> None:
+def _success(axes: Any, found: Results, epsilon: float, colour: str, marker: str) -> None:
     for _, pairs in Lines(found).where(lambda cell: cell.epsilon == epsilon):
-        rates = [outcome.success(0.5, style.ALPHA) for _, outcome in pairs]
+        rates = [outcome.success_rate(style.ALPHA) for _, outcome in pairs]
         axes.errorbar(
             [note(cell, "c") for cell, _ in pairs],
-            rates,
-            yerr=[success_sd(r, o.answers.size) for r, (_, o) in zip(rates, pairs, strict=True)],
+            [rate.value for rate in rates],
+            yerr=[rate.error for rate in rates],
             color=colour,
             marker=marker,
             capsize=2,
@@ -50,7 +50,7 @@ def _success(axes: Any, found: Sweep, epsilon: float, colour: str, marker: str) 
         )
 
 
-def _distribution(axes: Any, found: Sweep) -> None:
+def _distribution(axes: Any, found: Results) -> None:
     import matplotlib
 
     shades = matplotlib.colormaps["viridis"]
@@ -69,7 +69,7 @@ def _distribution(axes: Any, found: Sweep) -> None:
     axes.legend(loc="lower right", ncols=2)
 
 
-def _draw(n: int, size: int, heading: str, found: Sweep) -> Drawing:
+def _draw(n: int, size: int, heading: str, found: Results) -> Drawing:
     figure, (left, right) = style.panels(2, height=1.1)
     published = recorded_constants() if (n, size) == (2500, 4**9) else []
     for epsilon, colour, marker in zip(EPSILONS, _COLOURS, _MARKERS, strict=True):

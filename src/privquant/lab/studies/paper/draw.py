@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from privquant.lab.experiment.cell import Cell, success_sd
+from privquant.lab.experiment.cell import Cell
 from privquant.lab.studies.paper import style
 from privquant.lab.studies.paper.figure import Lines
 from privquant.lab.studies.paper.mechanisms import Arm, look_of
@@ -19,12 +19,11 @@ def error_bars(
 ) -> None:
     """Success rates with the paper's error bars: one standard deviation of the rate."""
     for label, pairs in lines:
-        rates = [outcome.success(cell.quantile, alpha) for cell, outcome in pairs]
-        bars = [success_sd(rate, o.answers.size) for rate, (_, o) in zip(rates, pairs, strict=True)]
+        rates = [outcome.success_rate(alpha) for _, outcome in pairs]
         axes.errorbar(
             [x(cell) for cell, _ in pairs],
-            rates,
-            yerr=bars,
+            [rate.value for rate in rates],
+            yerr=[rate.error for rate in rates],
             label=label,
             capsize=2,
             elinewidth=0.9,
@@ -74,7 +73,7 @@ def mean_errors(axes: Any, lines: Lines, arms: Sequence[Arm], x: Callable[[Cell]
     """Mean rank errors with one standard deviation of the mean."""
     smallest = 1.0
     for label, pairs in lines:
-        errors = [outcome.rank_errors(cell.quantile) for cell, outcome in pairs]
+        errors = [outcome.rank_errors() for cell, outcome in pairs]
         axes.errorbar(
             [x(cell) for cell, _ in pairs],
             [e.mean() for e in errors],

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from privquant.lab.experiment.cell import Cell, Outcome
-from privquant.lab.sweep import Sweep
+from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.outcome import Outcome
+from privquant.lab.experiment.results import Results
 
 EPSILONS = tuple(float(e) for e in np.geomspace(0.1, 5.0, 10))  # the paper's grid
 CDF_EPSILON = EPSILONS[4]  # 0.569, the paper's "0.57"
@@ -53,14 +54,14 @@ class Figure:
     title: str
     place: str
     cells: Callable[[Effort], list[Cell]]
-    draw: Callable[[Sweep], Drawing]
+    draw: Callable[[Results], Drawing]
 
 
 class Lines:
     """Outcomes of a sweep as lines: cells grouped by label, in the order they were asked for."""
 
-    def __init__(self, found: Sweep) -> None:
-        self._pairs = list(zip(found.cells, found.outcomes, strict=True))
+    def __init__(self, found: Results) -> None:
+        self._pairs = list(found)
 
     def where(self, keep: Callable[[Cell], bool]) -> Lines:
         made = Lines.__new__(Lines)

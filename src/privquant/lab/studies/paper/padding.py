@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from privquant.lab.data import dataset
 from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.results import Results
 from privquant.lab.studies.paper import style
 from privquant.lab.studies.paper.draw import error_bars
 from privquant.lab.studies.paper.figure import Drawing, Effort, Figure, Lines
 from privquant.lab.studies.paper.mechanisms import Arm, every_protocol
-from privquant.lab.sweep import Sweep
 from privquant.protocols.registry import protocol_class
 
 QUANTILES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -52,7 +52,7 @@ def _cells(effort: Effort) -> list[Cell]:
     return made
 
 
-def _draw(found: Sweep) -> Drawing:
+def _draw(found: Results) -> Drawing:
     figure, (left, right) = style.panels(2, height=1.1)
     arms = _arms()
     error_bars(left, Lines(found).where(lambda c: ("panel", "quantile") in c.notes), arms, lambda c: c.quantile)

@@ -33,7 +33,7 @@ def recorded_cells(cells: Iterable[Cell]) -> list[tuple[Recorded, Cell]]:
 
 def _repeats(cell: Cell, row: Recorded) -> bool:
     """The same data, mechanism and setting; the records have epsilon rounded to six digits and c to four."""
-    if (cell.data.name, cell.data.n, cell.data.size) != (row.data, row.n, row.size):
+    if (cell.data.name, cell.data.n, cell.data.domain.size) != (row.data, row.n, row.size):
         return False
     if not math.isclose(cell.epsilon, row.epsilon, rel_tol=1e-4):
         return False
@@ -42,5 +42,5 @@ def _repeats(cell: Cell, row: Recorded) -> bool:
     if (c is None) != (row.c is None) or (row.c is not None and not math.isclose(c, row.c, rel_tol=1e-3)):
         return False
     arm = next(arm for arm in PAPER if arm.label == row.mechanism)
-    setting = (cell.protocol, options, cell.quantile, cell.rounds, cell.draw, cell.padded)
-    return setting == (arm.protocol, arm.options, 0.5, None, "empirical", False)
+    setting = (cell.protocol, options, cell.quantile, str(cell.schedule), cell.draw, cell.padded)
+    return setting == (arm.protocol, arm.options, 0.5, "suggested", "empirical", False)

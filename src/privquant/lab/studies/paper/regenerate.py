@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from privquant.errors import InvalidInput
-from privquant.lab.experiment.cell import Cell, Outcome
+from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.outcome import Outcome
+from privquant.lab.experiment.results import Results
+from privquant.lab.experiment.runner import run_cells
 from privquant.lab.experiment.tables import write_table
 from privquant.lab.studies.paper import accounting, beyond, constant, padding, pareto, shuffle, style, uniform
 from privquant.lab.studies.paper.figure import Effort, Figure
 from privquant.lab.studies.paper.reference import recorded_cells
 from privquant.lab.studies.published import two_sample_z
-from privquant.lab.sweep import Sweep, run_cells
 
 SEED = 2024
 CELLS = "cells.csv"
@@ -77,11 +79,11 @@ def regenerate(
             found = run_cells(
                 together, seed=seed, workers=workers, out=folder / CELLS, resume=resume, progress=progress
             )
-            outcomes = {cell.run: o for cell, o in zip(found.cells, found.outcomes, strict=True)}
+            outcomes = {cell.run: outcome for cell, outcome in found}
         files = []
         for figure in figures:
             cells = wanted[figure.name]
-            drawing = figure.draw(Sweep(tuple(cells), tuple(outcomes[c.run] for c in cells), seed))
+            drawing = figure.draw(Results(tuple(cells), tuple(outcomes[c.run] for c in cells), seed))
             files += style.save(drawing.figure, folder, figure.name)
             files.append(write_table(drawing.rows, folder / f"{figure.name}.csv"))
     comparison = compare(together, outcomes)
@@ -95,7 +97,7 @@ def compare(cells: Iterable[Cell], outcomes: dict[tuple[str, int], Outcome]) -> 
     made = []
     for row, cell in recorded_cells(cells):
         outcome = outcomes[cell.run]
-        ours, trials = outcome.success(0.5, style.ALPHA), int(outcome.answers.size)
+        ours, trials = outcome.success(style.ALPHA), outcome.trials
         made.append(
             {
                 "data": row.data,

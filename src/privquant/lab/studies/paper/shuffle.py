@@ -13,12 +13,12 @@ from typing import Any
 from privquant.domain import Integers
 from privquant.lab.data import dataset
 from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.results import Results
 from privquant.lab.studies.paper import style
 from privquant.lab.studies.paper.draw import error_bars, error_cdf, mean_errors
 from privquant.lab.studies.paper.figure import CDF_EPSILON, Drawing, Effort, Figure, Lines, note
 from privquant.lab.studies.paper.mechanisms import NAIVE, TREE, Arm
 from privquant.lab.studies.paper.style import Look
-from privquant.lab.sweep import Sweep
 from privquant.privacy.shuffle import local_epsilon
 from privquant.protocols.naive.shuffled import shuffled_settings
 
@@ -97,7 +97,7 @@ def _promised(cell: Cell) -> float:
     return float(note(cell, "promised_epsilon"))
 
 
-def _draw(arms: tuple[Arm, ...], heading: str, found: Sweep) -> Drawing:
+def _draw(arms: tuple[Arm, ...], heading: str, found: Results) -> Drawing:
     figure, (left, middle, right) = style.panels(3)
     error_bars(left, Lines(found), arms, _promised, SMALL_ALPHA)
     style.epsilon_axis(left, label="promised ε")

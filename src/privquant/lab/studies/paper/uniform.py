@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from privquant.lab.data import dataset
 from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.results import Results
 from privquant.lab.studies.paper import style
 from privquant.lab.studies.paper.draw import error_bars, error_cdf, hollow, recorded_handle
 from privquant.lab.studies.paper.figure import Drawing, Effort, Figure, Lines
 from privquant.lab.studies.paper.mechanisms import BAYESS, NAIVE
 from privquant.lab.studies.paper.reference import recorded
-from privquant.lab.sweep import Sweep
 
 SIZES = (100, 10**3, 10**4, 10**5, 10**6)
 ARMS = (BAYESS, NAIVE)
@@ -23,9 +23,9 @@ def _cells(epsilon: float, effort: Effort) -> list[Cell]:
     return [arm.cell(data, epsilon, trials=effort.trials) for arm in ARMS for data in sets]
 
 
-def _draw(epsilon: float, found: Sweep) -> Drawing:
+def _draw(epsilon: float, found: Results) -> Drawing:
     figure, (left, right) = style.panels(2)
-    error_bars(left, Lines(found), ARMS, lambda cell: cell.data.size)
+    error_bars(left, Lines(found), ARMS, lambda cell: cell.data.domain.size)
     published = [row for row in recorded("uniform-interval", n=2500) if row.epsilon == epsilon]
     for arm in ARMS:
         hollow(left, [row for row in published if row.mechanism == arm.label], arm, "size")
@@ -34,7 +34,7 @@ def _draw(epsilon: float, found: Sweep) -> Drawing:
     left.set_xlabel("domain size B")
     style.success_axis(left)
     left.set_title(f"Uniform on a random interval, n = 2500, ε = {epsilon:g}")
-    error_cdf(right, Lines(found).where(lambda cell: cell.data.size == SIZES[-1]), ARMS)
+    error_cdf(right, Lines(found).where(lambda cell: cell.data.domain.size == SIZES[-1]), ARMS)
     style.cdf_axis(right, most=0.3)
     right.set_title("error at B = 10$^6$")
     style.legend_below(figure, left, columns=3, more=[recorded_handle()] if published else ())

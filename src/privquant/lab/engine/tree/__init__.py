@@ -1,8 +1,8 @@
 """The hierarchical mechanism by counts; exact in distribution.
 
-A descent for one quantile needs only the children of visited nodes (`tree_descent`, any domain, cost independent
-of n). The argmin, consistency and several quantiles from the same reports need the whole tree (`tree_whole`), or,
-where that is too large, the nodes their descents meet (`tree_lazy`).
+A descent for one quantile needs only the children of visited nodes (`descent`, any domain, cost independent
+of n). The argmin, consistency and several quantiles from the same reports need the whole tree (`whole`), or,
+where that is too large, the nodes their descents meet (`lazy`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from privquant.lab.engine import simulate_by_asking
 from privquant.lab.engine.naive import MOST_USERS
-from privquant.lab.engine.tree_descent import descents
-from privquant.lab.engine.tree_lazy import lazy_trees
-from privquant.lab.engine.tree_whole import whole_trees
+from privquant.lab.engine.tree.descent import descents
+from privquant.lab.engine.tree.lazy import lazy_trees
+from privquant.lab.engine.tree.whole import whole_trees
 from privquant.lab.sample import Sample
+from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.protocols.base import Protocol
 from privquant.protocols.tree.hierarchical import MOST_LEAVES, Hierarchical
 
@@ -31,7 +32,8 @@ def _by_descent(template: Hierarchical) -> bool:
     )
 
 
-def supports(template: Protocol, draw: str) -> bool:
+def supports(template: Protocol, draw: str, schedule: Schedule) -> bool:
+    # Nobody's question depends on another's answer: any schedule will do.
     if not isinstance(template, Hierarchical) or template.users > MOST_USERS:
         return False
     # Hadamard reports of a huge tree are drawn user by user, which is what asking does.
@@ -39,7 +41,13 @@ def supports(template: Protocol, draw: str) -> bool:
 
 
 def simulate(
-    template: Protocol, sample: Sample, trials: int, rng: np.random.Generator, *, draw: str = "empirical"
+    template: Protocol,
+    sample: Sample,
+    trials: int,
+    rng: np.random.Generator,
+    *,
+    draw: str = "empirical",
+    schedule: Schedule = SUGGESTED,
 ) -> NDArray[np.int64]:
     """The answers' indices of `trials` runs, one row a trial and a column a quantile."""
     assert isinstance(template, Hierarchical)

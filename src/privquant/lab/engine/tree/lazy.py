@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from privquant.lab.engine.tree_whole import level_counts
+from privquant.lab.engine.tree.whole import level_counts
 from privquant.lab.sample import Sample
 from privquant.protocols.tree.encodings import bit_law
 from privquant.protocols.tree.hierarchical import Hierarchical

@@ -1,0 +1,114 @@
+"""How a cell makes its protocol: small frozen objects that build a template for a domain and a number of users.
+
+    Registered("naive", 1.0, options=...)      any registered protocol in the local model
+    Shuffled("isotonic", 1.0, delta=1e-8)      a search whose rounds are shuffled to (epsilon, delta)
+
+Anything else with the same four attributes and the same call will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from typing import Protocol as Interface
+
+from privquant.domain import Domain
+from privquant.protocols.base import Protocol
+from privquant.protocols.isotonic.shuffled import shuffled_isotonic
+from privquant.protocols.naive.shuffled import shuffled_search
+from privquant.protocols.registry import check_options
+from privquant.protocols.registry import protocol as make_protocol
+from privquant.validation import check_choice, check_epsilon, check_probability, check_quantiles
+
+Options = tuple[tuple[str, Any], ...]
+
+_SHUFFLED: dict[str, Any] = {"isotonic": shuffled_isotonic, "naive": shuffled_search}
+
+
+class Template(Interface):
+    """protocol, epsilon, quantiles: what is run. settings: all of it as JSON, for the key of a cell."""
+
+    @property
+    def protocol(self) -> str: ...
+    @property
+    def epsilon(self) -> float: ...
+    @property
+    def quantiles(self) -> tuple[float, ...]: ...
+    @property
+    def settings(self) -> Mapping[str, Any]: ...
+
+    def __call__(self, domain: Domain, users: int) -> Protocol:
+        """The protocol object that has asked nobody."""
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A registered protocol by its name, with its own options."""
+
+    protocol: str
+    epsilon: float
+    quantiles: tuple[float, ...] = (0.5,)
+    options: Options = ()
+
+    @classmethod
+    def of(
+        cls, protocol: str, epsilon: float, *, quantile: Any = 0.5, options: Mapping[str, Any] | None = None
+    ) -> Registered:
+        """Checked, the names of the options included."""
+        check_options(protocol, options or {})
+        return cls(
+            protocol, check_epsilon(epsilon), check_quantiles(quantile), tuple(sorted((options or {}).items()))
+        )
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return {
+            "protocol": self.protocol,
+            "options": dict(self.options),
+            "epsilon": self.epsilon,
+            "quantile": self.quantiles[0] if len(self.quantiles) == 1 else list(self.quantiles),
+        }
+
+    def __call__(self, domain: Domain, users: int) -> Protocol:
+        return make_protocol(
+            self.protocol,
+            domain,
+            users=users,
+            epsilon=self.epsilon,
+            quantile=self.quantiles[0] if len(self.quantiles) == 1 else self.quantiles,
+            **dict(self.options),
+        )
+
+
+@dataclass(frozen=True)
+class Shuffled:
+    """A search in the shuffle model; the coin of each round follows from its size. method: of the accounting."""
+
+    protocol: str
+    epsilon: float
+    delta: float
+    quantiles: tuple[float, ...] = (0.5,)
+    method: str = "exact"
+
+    def __post_init__(self) -> None:
+        check_choice(self.protocol, "protocol with a shuffled form", tuple(_SHUFFLED))
+        check_epsilon(self.epsilon)
+        check_probability(self.delta, "delta")
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        quantile = self.quantiles[0] if len(self.quantiles) == 1 else list(self.quantiles)
+        named = {"protocol": self.protocol, "epsilon": self.epsilon, "quantile": quantile}
+        return {**named, "delta": self.delta, "method": self.method}
+
+    def __call__(self, domain: Domain, users: int) -> Protocol:
+        made: Protocol = _SHUFFLED[self.protocol](
+            domain,
+            users=users,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            quantile=self.quantiles[0] if len(self.quantiles) == 1 else list(self.quantiles),
+            method=self.method,
+        )
+        return made

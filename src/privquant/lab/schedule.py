@@ -1,0 +1,160 @@
+"""How many users are asked before their answers are heard: a matter of the run, not of the protocol.
+
+    Schedule()               as many at a time as the protocol suggests
+    Schedule.batches(k)      k users at a time
+    Schedule.rounds(r)       r rounds that grow: small ones while little is known, large ones at the end
+    Schedule.equal(r)        r rounds of equal size
+    Schedule.growing(share)  rounds of max(8, share of those heard) users
+    Schedule.in_flight(k)    k users asked before the first answer, then one for each that answers
+
+Every schedule but the first and the last is a list of rounds fixed by the number of users, so the driver that asks
+a protocol object and the engine that simulates it read the same list.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import accumulate
+
+from privquant.errors import InvalidInput
+from privquant.protocols.base import Protocol
+from privquant.validation import check_choice, check_count
+
+KINDS = ("suggested", "batches", "rounds", "equal", "growing", "in-flight")
+
+# The first round of a run whose rounds grow: one user alone says too little to wait for.
+FIRST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """kind, and its number: users of a batch or in flight, rounds, or the share by which rounds grow."""
+
+    kind: str = "suggested"
+    number: float = 0
+
+    def __post_init__(self) -> None:
+        check_choice(self.kind, "schedule", KINDS)
+        if self.kind == "growing":
+            if isinstance(self.number, bool) or not 0.0 < self.number <= 10.0:
+                raise InvalidInput(f"rounds grow by a share above 0 and at most 10, got {self.number!r}")
+        elif self.kind != "suggested":
+            check_count(self.number, {"batches": "batch", "in-flight": "in_flight"}.get(self.kind, "rounds"), 1)
+
+    @classmethod
+    def batches(cls, k: int) -> Schedule:
+        return cls("batches", k)
+
+    @classmethod
+    def rounds(cls, count: int) -> Schedule:
+        return cls("rounds", count)
+
+    @classmethod
+    def equal(cls, count: int) -> Schedule:
+        return cls("equal", count)
+
+    @classmethod
+    def growing(cls, share: float) -> Schedule:
+        return cls("growing", share)
+
+    @classmethod
+    def in_flight(cls, k: int) -> Schedule:
+        return cls("in-flight", k)
+
+    @classmethod
+    def of(cls, *, batch: int | None = None, rounds: int | None = None, in_flight: int | None = None) -> Schedule:
+        """The schedule a caller named by at most one of these."""
+        given = {"batch": batch, "rounds": rounds, "in_flight": in_flight}
+        named = [name for name, value in given.items() if value is not None]
+        if len(named) > 1:
+            raise InvalidInput(f"give at most one of batch, rounds and in_flight, got {' and '.join(named)}")
+        if batch is not None:
+            return cls.batches(batch)
+        if rounds is not None:
+            return cls.rounds(rounds)
+        return cls() if in_flight is None else cls.in_flight(in_flight)
+
+    def __str__(self) -> str:
+        return self.kind if self.kind == "suggested" else f"{self.kind}={self.number:g}"
+
+    def check(self, protocol: Protocol) -> None:
+        """Refuse to cut the rounds of a protocol that brings its own."""
+        if protocol.fixed_rounds and self.kind != "suggested":
+            raise InvalidInput(
+                f"this run of {protocol.name!r} brings its own rounds, whose sizes its privacy rests on: leave "
+                f"{'rounds' if self.kind in ('rounds', 'equal', 'growing') else self.kind} out"
+            )
+
+    def sizes(self, users: int) -> list[int] | None:
+        """The users of each round; None where the schedule is no list of rounds."""
+        if self.kind in ("suggested", "in-flight"):
+            return None
+        if self.kind == "batches":
+            whole, rest = divmod(users, int(self.number))
+            return [int(self.number)] * whole + ([rest] if rest else [])
+        if self.kind == "equal":
+            parts = min(int(self.number), users)
+            return [users * (r + 1) // parts - users * r // parts for r in range(parts)]
+        if self.kind == "growing":
+            return growing_sizes(users, FIRST, self.number)
+        return best_sizes(users, int(self.number))
+
+
+def growing_sizes(users: int, first: int, share: float) -> list[int]:
+    """Rounds of max(first, share of those asked before) users; a leftover under half a round joins the last."""
+    sizes: list[int] = []
+    asked = 0
+    while asked < users:
+        size = max(first, int(share * asked))
+        if users - asked - size < size / 2:
+            size = users - asked
+        sizes.append(size)
+        asked += size
+    return sizes
+
+
+def best_sizes(users: int, rounds: int) -> list[int]:
+    """At most so many growing rounds: the slowest growth that fits, from a first round that fits the number.
+
+    Measured on five shapes of data (docs/isotonic.md): with few rounds the first must be larger, or the growth that
+    is then needed leaves most users to the last round.
+    """
+    first = first_round(users, rounds)
+    low, high = 0.0, float(max(users, 1))
+    if len(growing_sizes(users, first, low)) <= rounds:
+        return growing_sizes(users, first, low)
+    for _ in range(60):
+        middle = math.sqrt(low * high) if low > 0.0 else high / 1e6
+        if len(growing_sizes(users, first, middle)) <= rounds:
+            high = middle
+        else:
+            low = middle
+        if low > 0.0 and high / low < 1.0 + 1e-6:
+            break
+    return growing_sizes(users, first, high)
+
+
+def first_round(users: int, rounds: int) -> int:
+    return max(1, min(FIRST, users // rounds))
+
+
+SUGGESTED = Schedule()
+
+
+class Pace:
+    """The schedule of one run: how many users to ask next, from how many were asked."""
+
+    def __init__(self, schedule: Schedule, protocol: Protocol) -> None:
+        schedule.check(protocol)
+        self._protocol = protocol
+        sizes = schedule.sizes(protocol.users)
+        self._ends = None if sizes is None else list(accumulate(sizes))
+        self._round = 0
+
+    def next(self) -> int:
+        if self._ends is None:
+            return self._protocol.batch_size()
+        while self._round < len(self._ends) and self._ends[self._round] <= self._protocol.asked:
+            self._round += 1  # rounds whose users were all asked
+        return self._ends[self._round] - self._protocol.asked if self._round < len(self._ends) else 1
