@@ -21,15 +21,15 @@ IN_PAPER = {(2500, 9): "Figures 1a and 5a", (7500, 8): "Figure 5b"}
 
 
 def _cells(data: DataSet, effort: Effort) -> list[Cell]:
-    return [arm.cell(data, e, trials=effort.trials) for arm in PAPER for e in effort.epsilons]
+    return [mechanism.cell(data, e, trials=effort.trials) for mechanism in PAPER for e in effort.epsilons]
 
 
 def _draw(data: DataSet, heading: str, found: Results) -> Drawing:
     figure, (left, right) = style.panels(2)
     error_bars(left, Lines(found), PAPER, lambda cell: cell.epsilon)
     published = recorded("pareto", n=data.n, size=data.size)
-    for arm in PAPER:
-        hollow(left, [row for row in published if row.mechanism == arm.label], arm, "epsilon")
+    for mechanism in PAPER:
+        hollow(left, [row for row in published if row.mechanism == mechanism.label], mechanism, "epsilon")
     style.epsilon_axis(left)
     style.success_axis(left)
     left.set_title(heading)

@@ -41,6 +41,6 @@ def _repeats(cell: Cell, row: Recorded) -> bool:
     c = options.pop("c", None)
     if (c is None) != (row.c is None) or (row.c is not None and not math.isclose(c, row.c, rel_tol=1e-3)):
         return False
-    arm = next(arm for arm in PAPER if arm.label == row.mechanism)
+    mechanism = next(mechanism for mechanism in PAPER if mechanism.label == row.mechanism)
     setting = (cell.protocol, options, cell.quantile, str(cell.schedule), cell.draw, cell.padded)
-    return setting == (arm.protocol, arm.options, 0.5, "suggested", "empirical", False)
+    return setting == (mechanism.protocol, mechanism.options, 0.5, "suggested", "empirical", False)
