@@ -85,7 +85,7 @@ class Sample:
 
 
 def rank_distance(below: NDArray[np.int64], upto: NDArray[np.int64], n: int, q: float) -> NDArray[np.float64]:
-    """Distance of q to [below/n, upto/n]: the rank error of an answer with so many users below and at or below it."""
+    """The rank error of an answer with so many users below it and at or below it: from q to [below/n, upto/n]."""
     return np.asarray(np.maximum(0.0, np.maximum(below / n - q, q - upto / n)))
 
 

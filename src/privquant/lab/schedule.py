@@ -13,9 +13,8 @@ a protocol object and the engine that simulates it read the same list.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from privquant.errors import InvalidInput
 from privquant.protocols.base import Protocol
@@ -115,28 +114,30 @@ def growing_sizes(users: int, first: int, share: float) -> list[int]:
 
 
 def best_sizes(users: int, rounds: int) -> list[int]:
-    """At most so many growing rounds: the slowest growth that fits, from a first round that fits the number.
+    """So many growing rounds: the first has half the users of an equal round, and each a fixed share of those asked
+    before it where that is more, the share that uses all users up.
 
-    Measured on five shapes of data (docs/isotonic.md): with few rounds the first must be larger, or the growth that
-    is then needed leaves most users to the last round.
+    A smaller first round makes the last ones so large that few users are left to learn from; a larger one wastes
+    users where nothing is known. Of the sizes tried half was the best or close to it for 8 to 64 rounds of 2,500
+    and of 10^5 users; where 500 users must find a tiny interval, equal rounds are better.
     """
-    first = first_round(users, rounds)
-    low, high = 0.0, float(max(users, 1))
-    if len(growing_sizes(users, first, low)) <= rounds:
-        return growing_sizes(users, first, low)
-    for _ in range(60):
-        middle = math.sqrt(low * high) if low > 0.0 else high / 1e6
-        if len(growing_sizes(users, first, middle)) <= rounds:
-            high = middle
-        else:
-            low = middle
-        if low > 0.0 and high / low < 1.0 + 1e-6:
-            break
-    return growing_sizes(users, first, high)
+    count = min(rounds, users)
+    if count == 0:
+        return []
+    first = max(1.0, users / (2.0 * count))
 
+    def ends(share: float) -> list[float]:
+        found = [0.0]
+        for _ in range(count):
+            found.append(found[-1] + max(first, share * found[-1]))
+        return found
 
-def first_round(users: int, rounds: int) -> int:
-    return max(1, min(FIRST, users // rounds))
+    low, high = 0.0, float(users)
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if ends(middle)[-1] < users else (low, middle)
+    whole = [min(round(end), users) for end in ends(high)[:-1]] + [users]
+    return [after - before for before, after in pairwise(whole)]
 
 
 SUGGESTED = Schedule()

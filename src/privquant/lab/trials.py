@@ -76,7 +76,7 @@ def trials(
     """The answers of `trials` independent runs.
 
     draw: "empirical" asks each user of `values` at most once; "statistical" draws `users` users from `values`
-    taken as a distribution. schedule: how many users are asked before feedback, as the protocol suggests if not given.
+    taken as a distribution. schedule: how many users are asked before feedback (None: as the protocol suggests).
     workers: processes to use; 0 means all cores. executor: any `concurrent.futures.Executor` instead of them; the
     numbers depend on neither. Options are the protocol's own.
     """

@@ -20,7 +20,7 @@ from privquant.lab.engine.tree.lazy import lazy_trees
 from privquant.lab.engine.tree.whole import binomial_table, whole_trees
 from privquant.lab.populations import Users
 from privquant.lab.sample import Sample
-from privquant.lab.trials import simulate_trials
+from privquant.lab.schedule import Schedule
 from privquant.protocols.naive.search import NaiveSearch
 from privquant.protocols.naive.shuffled import shuffled_settings
 from privquant.protocols.tree.hierarchical import Hierarchical
@@ -107,6 +107,18 @@ def test_the_tree_by_counts_has_the_law_of_the_protocol(setting):
     assert p_value(*both(setting, Hierarchical, tree)) > FALSE_ALARM
 
 
+@pytest.mark.parametrize("schedule", [Schedule.rounds(7), Schedule.batches(3), Schedule.in_flight(5)], ids=str)
+@pytest.mark.parametrize(
+    ("setting", "made", "engine"), [(NAIVE[0], NaiveSearch, naive), (TREES[0], Hierarchical, tree)]
+)
+def test_these_protocols_answer_alike_on_any_schedule(setting, made, engine, schedule):
+    """Their engines take no notice of the schedule, because the law of the answers does not depend on it."""
+    template, sample, rng = setting.template(made), setting.sample(), np.random.default_rng(8)
+    fast = engine.simulate(template, sample, BY_COUNT, rng, schedule=schedule)
+    slow = simulate_by_asking(template, sample, BY_ASKING, rng, schedule=schedule)
+    assert p_value(fast, slow, setting.size) > FALSE_ALARM
+
+
 @pytest.mark.parametrize(
     ("setting", "made", "engine"),
     [(NAIVE[0], NaiveSearch, naive), (TREES[0], Hierarchical, tree), (TREES[6], Hierarchical, tree)],
@@ -160,11 +172,12 @@ def test_a_hundred_million_users_cost_a_histogram():
     assert "indices" not in sample.__dict__
     for made in (NaiveSearch, Hierarchical):
         template = made(Integers(0, 999), users=10**8, epsilon=1.0)
-        answers = simulate_trials(template, sample, 100, seed=1)[:, 0]
+        answers = simulator(template)(template, sample, 100, np.random.default_rng(1))[:, 0]
         assert np.abs(answers - 499.5).max() < 5
     settings = shuffled_settings(Integers(0, 999), users=10**8, epsilon=0.1, delta=1e-8)
     shuffled = NaiveSearch(Integers(0, 999), users=10**8, **settings)
-    assert np.abs(simulate_trials(shuffled, sample, 100, seed=1)[:, 0] - 499.5).max() <= 1
+    answers = simulator(shuffled)(shuffled, sample, 100, np.random.default_rng(1))[:, 0]
+    assert np.abs(answers - 499.5).max() <= 1
 
 
 def test_a_sample_of_counts_is_the_sample_it_counts():

@@ -8,13 +8,13 @@ import pytest
 from scipy.stats import chi2_contingency, ks_2samp
 
 from privquant.domain import Integers
-from privquant.errors import InvalidInput
 from privquant.lab.engine import simulate_by_asking, simulator
-from privquant.lab.engine.crowd import draw, fill, new_cells
+from privquant.lab.engine.crowd import draw, fill, new_crowd
 from privquant.lab.engine.isotonic import outcomes, simulate, supports
 from privquant.lab.populations import OutOfUsers, Users
 from privquant.lab.run import run
 from privquant.lab.sample import Sample
+from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.lab.shapes import shape
 from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.protocols.isotonic.shuffled import shuffled_isotonic
@@ -60,7 +60,7 @@ def test_cells_draw_as_a_random_order_of_users_does():
     thresholds, counts = [5, 2, 8, 5], [2, 1, 2, 1]
     exact = exact_cases(None, users, thresholds, counts)
     sample, rng = Sample(np.array(users), 20), np.random.default_rng(3)
-    cells, trials, seen = new_cells(8), 10_000, {}
+    cells, trials, seen = new_crowd(8), 10_000, {}
     for _ in range(trials):
         fill(cells, len(users))
         key = tuple(
@@ -95,7 +95,7 @@ def test_the_engine_answers_as_the_protocol_does(options, schedule):
     """Two-sample Kolmogorov-Smirnov on ranks of answers; false alarm 1e-4 each, fixed seed."""
     sample, template = sample_of(), isotonic(**options)
     slow = by_asking(template, sample, 80, seed=4, **schedule)
-    fast = outcomes(template, sample, 600, np.random.default_rng(5), **schedule).answers
+    fast = simulate(template, sample, 600, np.random.default_rng(5), schedule=Schedule.of(**schedule))
     assert fast.shape[1] == slow.shape[1] == len(template.quantiles)
     for k in range(fast.shape[1]):
         assert ks_2samp(sample.at_most(slow[:, k]), sample.at_most(fast[:, k])).pvalue > 1e-4
@@ -150,8 +150,8 @@ def test_certified_ends_agree_with_the_protocol():
 def test_the_engine_is_the_one_the_lab_uses():
     template = isotonic()
     assert simulator(template) is simulate
-    assert not supports(isotonic(size=1), "empirical")
-    assert not supports(protocol("naive", Integers(0, 9), users=5, epsilon=1.0), "empirical")
+    assert not supports(isotonic(size=1), "empirical", SUGGESTED)
+    assert not supports(protocol("naive", Integers(0, 9), users=5, epsilon=1.0), "empirical", SUGGESTED)
 
 
 @pytest.mark.parametrize("rounds", [1, 7, 8, 13, 160, 400])
@@ -162,13 +162,12 @@ def test_as_many_rounds_as_asked_for(rounds):
         protocol, Users(sample_of(), np.random.default_rng(0)), rounds=rounds, progress=lambda n, _: heard.append(n)
     )
     assert len(heard) == min(rounds, 160)
-    assert np.ptp(np.diff([0, *heard])) <= 1
-    assert outcomes(isotonic(), sample_of(), 5, np.random.default_rng(0), rounds=rounds).answers.shape == (5, 1)
+    assert np.diff([0, *heard]).tolist() == Schedule.rounds(rounds).sizes(160)
+    fast = simulate(isotonic(), sample_of(), 5, np.random.default_rng(0), schedule=Schedule.rounds(rounds))
+    assert fast.shape == (5, 1)
 
 
-def test_schedules_that_exclude_each_other_are_refused():
-    with pytest.raises(InvalidInput, match="at most one of rounds and in_flight"):
-        outcomes(isotonic(), sample_of(), 1, np.random.default_rng(0), rounds=3, in_flight=4)
+def test_more_users_than_there_are_cannot_be_asked():
     with pytest.raises(OutOfUsers, match="asked 161 users"):
         simulate(isotonic(161), sample_of(), 1, np.random.default_rng(0))
 

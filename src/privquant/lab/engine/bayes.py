@@ -27,7 +27,7 @@ _MOST_USERS = 2**32  # the shuffle draws 32 bits
 Visited = tuple[NDArray[np.int64], NDArray[np.int64], int]
 
 
-def supports(template: Protocol, draw: str, schedule: Schedule) -> bool:
+def supports(template: Protocol, draw: str, schedule: Schedule = SUGGESTED) -> bool:
     """Whether the kernel can run this template; without numba the protocol object itself is faster."""
     return (
         HAVE_NUMBA

@@ -66,7 +66,7 @@ class _Run(NamedTuple):
     coins: Ints
 
 
-def supports(template: Protocol, draw: str, schedule: Schedule) -> bool:
+def supports(template: Protocol, draw: str, schedule: Schedule = SUGGESTED) -> bool:
     return isinstance(template, Isotonic) and template.users > 0 and template.domain.size > 1
 
 

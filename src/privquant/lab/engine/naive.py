@@ -27,7 +27,7 @@ Reported = Callable[[Ints, int], Ints]
 """(threshold of each trial, users in the batch) -> ones among their reports."""
 
 
-def supports(template: Protocol, draw: str, schedule: Schedule) -> bool:
+def supports(template: Protocol, draw: str, schedule: Schedule = SUGGESTED) -> bool:
     # A search in rounds of its own answers the same however its rounds are cut up: any schedule will do.
     # The three cells a batch is drawn from sum to the sample; the engine checks its size, known only there.
     return isinstance(template, NaiveSearch) and template.users <= MOST_USERS

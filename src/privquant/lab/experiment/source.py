@@ -1,7 +1,7 @@
 """Where a cell's users come from: one data set for all trials, or drawn anew every few trials.
 
 A `DataSet` (see `privquant.lab.data`) is a source that always gives the same users. `Drawn` draws a distribution of
-a shape, and users from it, whenever it is asked; the quantile of that distribution, the population's, is then known.
+a shape, and users from it, whenever it is asked; the population's quantile is then known.
 """
 
 from __future__ import annotations

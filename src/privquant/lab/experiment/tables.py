@@ -45,6 +45,7 @@ def cell_columns(cell: Cell, root: int) -> dict[str, Any]:
         "label": cell.label,
         "epsilon": cell.epsilon,
         "quantile": cell.quantile,
+        "rounds": int(cell.schedule.number) if cell.schedule.kind in ("rounds", "equal") else None,
         "schedule": str(cell.schedule),
         "draw": cell.draw,
         "padded": cell.padded,
@@ -145,6 +146,6 @@ def _write_parquet(rows: Sequence[Row], names: Sequence[str], path: Path) -> Non
         whole = [v for v in values if v is not None]
         # 2^63 values are one more than a signed 64-bit integer can say.
         wide = all(isinstance(v, int) for v in whole) and any(v >= 2**63 for v in whole)
-        kind = pa.uint64() if wide else None
+        kind = pa.uint64() if wide else (pa.int64() if name == "rounds" else None)
         columns[name] = pa.array(values, type=kind)
     pq.write_table(pa.table(columns), path)
