@@ -28,20 +28,8 @@ def run(app, *arguments):
 
 def test_a_table_is_printed_and_written(app, tmp_path):
     out = tmp_path / "cells.csv"
-    given = (
-        "--table",
-        "shuffle",
-        "--trials",
-        "4",
-        "--data-sets",
-        "2",
-        "--quick",
-        "--workers",
-        "1",
-        "--out",
-        str(out),
-    )
-    found = run(app, *given)
+    given = ("--table", "shuffle", "--trials", "4", "--data-sets", "2", "--quick", "--workers", "1")
+    found = run(app, *given, "--out", str(out))
     assert found.exit_code == 0, found.output
     assert "| pareto |" in found.stdout
     assert "lemma : ours" in found.stdout

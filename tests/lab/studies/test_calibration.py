@@ -8,16 +8,16 @@ import numpy as np
 from privquant.lab.experiment.runner import run_cells
 from privquant.lab.studies.calibration import CONFIDENCES, ROWS, SHAPES, Row, cells, report, write
 
-SMALL = (Row("naive/local", "naive", largest=300), Row("naive/shuffle-lemma", "naive", "lemma", largest=100))
+SMALL = (Row("isotonic/local", "isotonic", largest=300), Row("isotonic/shuffle", "isotonic", "exact", largest=100))
 
 
 def test_a_small_calibration_has_every_point_in_its_place(tmp_path):
-    found = run_cells(cells(20, SMALL), seed=4, workers=1)
+    found = run_cells(cells(4, SMALL), seed=4, workers=1)
     assert len(found.cells) == 3 * 3 * 4 * (2 + 1) * len(SHAPES)
     document = report(found, SMALL)
-    table = document["errors"]["naive/local"]
+    table = document["errors"]["isotonic/local"]
     assert np.shape(table["table"]["typical"]) == (3, 3, 4, 2, len(CONFIDENCES))
-    assert document["made_by"] == "privquant calibrate --trials 20 --seed 4"
+    assert document["made_by"] == "privquant calibrate --trials 4 --seed 4"
 
     errors = [
         np.quantile(outcome.rank_errors(), 0.9, method="higher")

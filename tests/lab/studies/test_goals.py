@@ -27,7 +27,7 @@ def goals(monkeypatch):
 
 
 def with_rates(table, ours, others):
-    """Results in which isotonic search hits as often as `ours`, and what it is held against as often as `others`."""
+    """Results in which isotonic search hits as often as `ours`, what it is held against as often as `others`."""
     cells = TABLES[table].cells(Runs(400, 8))
 
     def rate(cell):
@@ -89,7 +89,7 @@ def test_coverage_needs_certified_intervals_that_cover_and_a_control_that_fails(
 
 
 def test_success_is_near_the_limit(goals):
-    """120 runs of each held cell: 3.5 deviations below what is asked; false alarm 2.5e-4 a cell if it just meets it.
+    """120 runs of each held cell: 3.5 deviations below what is asked; false alarm 2.5e-4 a cell that just meets it.
     The twin: DpBayeSS fails the same bound in the cell where it is furthest behind.
     """
     shapes = {dict(c.notes)["cell"]: c for c in TABLES["search"].cells(Runs(120, 3))}
