@@ -1,7 +1,7 @@
 """A study of your own: say which cells to run and what to say about them; seeds, processes and resuming are there.
 
-This one asks how much of isotonic search's accuracy is left when its users are asked in few rounds, on two shapes
-of data drawn anew every five trials, and draws the answer.
+This one asks how many people a survey needs, for two shapes of data drawn anew every five trials, and how much of
+the answer is left if all of them are asked in eight rounds.
 
     python examples/own_study.py [figure.png]
 """
@@ -14,42 +14,41 @@ from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
 from privquant.lab.experiment.runner import run_cells
 from privquant.lab.experiment.source import Drawn
-from privquant.lab.schedule import Schedule
+from privquant.lab.schedule import SUGGESTED, Schedule
 
-SHAPES = {"salary": 10**6, "lognormal": 2**32}
-ROUNDS = (4, 8, 16, 32)
-KINDS = {"equal": Schedule.equal, "growing": Schedule.rounds}
+SHAPES = {"salary": 10**6, "heavy": 2**32}
+USERS = (250, 500, 1000, 2000)
+WAYS = {
+    "naive": ("naive", SUGGESTED, {}),
+    "isotonic": ("isotonic", SUGGESTED, {}),
+    "isotonic, 8 rounds": ("isotonic", Schedule.rounds(8), {"spread": 0.25}),
+}
 ALPHA = 0.05
 
 
 def cells(trials: int = 100) -> list[Cell]:
     return [
-        Cell.of(
-            Drawn(shape, 1000, size),
-            "isotonic",
-            1.0,
-            options={"spread": 0.25},
-            schedule=schedule(rounds),
-            trials=trials,
-            redraw=5,
-            notes={"cell": (shape, kind, rounds)},
-        )
+        Cell.of(Drawn(shape, n, size), protocol, 1.0, options=options, schedule=schedule, trials=trials, redraw=5,
+                notes={"cell": (shape, way, n)})
         for shape, size in SHAPES.items()
-        for kind, schedule in KINDS.items()
-        for rounds in ROUNDS
-    ]
+        for way, (protocol, schedule, options) in WAYS.items()
+        for n in USERS
+    ]  # fmt: skip
 
 
 def report(results: Results, path: str) -> None:
     found = results.by_note("cell")
     figure = Figure(figsize=(8, 3.2), layout="constrained")
     for axes, shape in zip(figure.subplots(1, len(SHAPES), sharey=True), SHAPES, strict=True):
-        for kind in KINDS:
-            rates = [found[shape, kind, rounds].success_rate(ALPHA) for rounds in ROUNDS]
-            print(f"{shape:10} {kind:8}", *(f"{rate.value:.2f}" for rate in rates))
-            axes.errorbar(ROUNDS, [r.value for r in rates], [r.error for r in rates], marker="o", label=kind)
-        axes.set(title=shape, xlabel="rounds", xscale="log")
-        axes.legend(title="rounds are")
+        for way in WAYS:
+            rates = [found[shape, way, n].success_rate(ALPHA) for n in USERS]
+            print(f"{shape:8} {way:20}", *(f"{rate.value:.2f}" for rate in rates))
+            axes.errorbar(
+                range(len(USERS)), [r.value for r in rates], [r.error for r in rates], marker="o", label=way
+            )
+        axes.set_xticks(range(len(USERS)), USERS)
+        axes.set(title=shape, xlabel="people asked, epsilon 1")
+    axes.legend()
     figure.axes[0].set_ylabel(f"success within {ALPHA}")
     figure.savefig(path, dpi=120)
 

@@ -15,7 +15,7 @@ SAYS = {
         "BROKEN  finds_ties",
         "Estimate(0 at quantile 0.5; 5000 users",
     ),
-    "own_study.py": ("salary     equal ", "lognormal  growing "),
+    "own_study.py": ("salary   naive  ", "heavy    isotonic, 8 rounds  "),
 }
 DRAWS = {"own_study.py": ["own_study.png"]}
 
