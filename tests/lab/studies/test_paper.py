@@ -21,9 +21,8 @@ from privquant.lab.studies.limits import mean_rank_error
 from privquant.lab.studies.paper import accounting, pareto, shuffle, uniform
 from privquant.lab.studies.paper.figure import CDF_EPSILON, EPSILONS, Effort
 from privquant.lab.studies.paper.mechanisms import every_protocol
-from privquant.lab.studies.paper.reference import recorded_cells
 from privquant.lab.studies.paper.regenerate import Regenerated, catalogue, chosen, compare, regenerate
-from privquant.lab.studies.published import CONSTANTS, RUNS, recorded_runs
+from privquant.lab.studies.published import CONSTANTS, RUNS, recorded_cells, recorded_runs
 from privquant.protocols.registry import protocol_names
 
 PAPER_FIGURES = (

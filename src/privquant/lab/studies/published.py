@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any
@@ -92,6 +92,37 @@ def recorded_runs(table: str = RUNS, mechanisms: Sequence[str] = MECHANISMS) -> 
         for row in csv.DictReader(text.splitlines())
         if row["mechanism"] in mechanisms
     ]
+
+
+def recorded(data: str, *, n: int, size: int | None = None) -> list[Recorded]:
+    """Rows of the comparison on one data set, of every domain size if none is given."""
+    return [row for row in recorded_runs() if (row.data, row.n) == (data, n) and size in (None, row.size)]
+
+
+def recorded_cells(cells: Iterable[Cell]) -> list[tuple[Recorded, Cell]]:
+    """Each recorded row with the one of these cells that repeats it, in the order of the records."""
+    known = list(cells)
+    found = []
+    for row in (*recorded_runs(RUNS), *recorded_runs(CONSTANTS)):
+        match = next((cell for cell in known if _repeats(cell, row)), None)
+        if match is not None:
+            found.append((row, match))
+    return found
+
+
+def _repeats(cell: Cell, row: Recorded) -> bool:
+    """The same data, mechanism and setting; the records have epsilon rounded to six digits and c to four."""
+    if (cell.data.name, cell.data.n, cell.data.domain.size) != (row.data, row.n, row.size):
+        return False
+    if not math.isclose(cell.epsilon, row.epsilon, rel_tol=1e-4):
+        return False
+    options = dict(cell.options)
+    c = options.pop("c", None)
+    if (c is None) != (row.c is None) or (row.c is not None and not math.isclose(c, row.c, rel_tol=1e-3)):
+        return False
+    protocol, published, _ = _BEHAVIOURS[row.mechanism]
+    setting = (cell.protocol, options, cell.quantile, str(cell.schedule), cell.draw, cell.padded)
+    return setting == (protocol, published, 0.5, "suggested", "empirical", False)
 
 
 def cells(rows: Sequence[Recorded], trials: int) -> list[Cell]:

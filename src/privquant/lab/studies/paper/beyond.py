@@ -12,8 +12,8 @@ import numpy as np
 from privquant.lab.data import DataSet, dataset, dataset_names
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
+from privquant.lab.studies import style
 from privquant.lab.studies.limits import mean_rank_error
-from privquant.lab.studies.paper import style
 from privquant.lab.studies.paper.draw import error_bars, mean_errors
 from privquant.lab.studies.paper.figure import Drawing, Effort, Figure, Lines
 from privquant.lab.studies.paper.mechanisms import Mechanism, every_protocol

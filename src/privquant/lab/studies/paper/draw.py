@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from privquant.lab.experiment.cell import Cell
-from privquant.lab.studies.paper import style
+from privquant.lab.studies import style
 from privquant.lab.studies.paper.figure import Lines
 from privquant.lab.studies.paper.mechanisms import Mechanism, look_of
 from privquant.lab.studies.published import Recorded

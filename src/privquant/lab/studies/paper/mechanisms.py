@@ -13,7 +13,7 @@ from typing import Any
 
 from privquant.lab.data import DataSet
 from privquant.lab.experiment.cell import Cell
-from privquant.lab.studies.paper.style import Look, look, title
+from privquant.lab.studies.style import Look, look, title
 from privquant.protocols.registry import protocol_names
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from privquant.lab.data import dataset
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
-from privquant.lab.studies.paper import style
+from privquant.lab.studies import style
 from privquant.lab.studies.paper.draw import error_bars
 from privquant.lab.studies.paper.figure import Drawing, Effort, Figure, Lines
 from privquant.lab.studies.paper.mechanisms import Mechanism, every_protocol

@@ -9,11 +9,11 @@ from __future__ import annotations
 from privquant.lab.data import DataSet, dataset
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
-from privquant.lab.studies.paper import style
+from privquant.lab.studies import style
 from privquant.lab.studies.paper.draw import error_bars, error_cdf, hollow, recorded_handle
 from privquant.lab.studies.paper.figure import CDF_EPSILON, Drawing, Effort, Figure, Lines
 from privquant.lab.studies.paper.mechanisms import PAPER
-from privquant.lab.studies.paper.reference import recorded
+from privquant.lab.studies.published import recorded
 
 USERS = (2500, 5000, 7500)
 EXPONENTS = (8, 9)

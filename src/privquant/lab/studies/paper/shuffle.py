@@ -14,11 +14,11 @@ from privquant.domain import Integers
 from privquant.lab.data import dataset
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
-from privquant.lab.studies.paper import style
+from privquant.lab.studies import style
 from privquant.lab.studies.paper.draw import error_bars, error_cdf, mean_errors
 from privquant.lab.studies.paper.figure import CDF_EPSILON, Drawing, Effort, Figure, Lines, note
 from privquant.lab.studies.paper.mechanisms import NAIVE, TREE, Mechanism
-from privquant.lab.studies.paper.style import Look
+from privquant.lab.studies.style import Look
 from privquant.privacy.shuffle import local_epsilon
 from privquant.protocols.naive.shuffled import shuffled_settings
 

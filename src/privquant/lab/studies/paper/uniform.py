@@ -8,11 +8,11 @@ from __future__ import annotations
 from privquant.lab.data import dataset
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
-from privquant.lab.studies.paper import style
+from privquant.lab.studies import style
 from privquant.lab.studies.paper.draw import error_bars, error_cdf, hollow, recorded_handle
 from privquant.lab.studies.paper.figure import Drawing, Effort, Figure, Lines
 from privquant.lab.studies.paper.mechanisms import BAYESS, NAIVE
-from privquant.lab.studies.paper.reference import recorded
+from privquant.lab.studies.published import recorded
 
 SIZES = (100, 10**3, 10**4, 10**5, 10**6)
 MECHANISMS = (BAYESS, NAIVE)

@@ -9,7 +9,7 @@ from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
 from privquant.lab.experiment.source import Drawn
 from privquant.lab.schedule import SUGGESTED, Schedule
-from privquant.lab.studies.paper import style
+from privquant.lab.studies import style
 from privquant.lab.studies.search.success import ALPHA, USERS
 from privquant.lab.studies.table import Runs, markdown, name, size_text
 
