@@ -26,7 +26,7 @@ from privquant.columns import to_indices
 from privquant.domain import Domain, Integers, check_domain
 from privquant.errors import InvalidInput
 from privquant.lab.populations import Adversary, Coins, Users
-from privquant.lab.run import run
+from privquant.lab.run import drive, run
 from privquant.lab.sample import Sample
 from privquant.messages import Estimate, Guarantee
 from privquant.protocols.registry import protocol as make_protocol
@@ -83,14 +83,15 @@ def padded_quantile(
 ) -> Estimate:
     """The q-quantile as the median of twice as many users (the paper's padding lemma), kept for comparison.
 
-    Half of the users asked are virtual and the error in rank doubles; asking for q directly has neither.
+    Half of the users asked are virtual and the error in rank doubles; asking for q directly has neither. Nothing is
+    said of its error: what is known of runs like it is about medians of people.
     """
     users = _sample(values, domain)
     sample = padded(users, q)
     made = make_protocol(protocol, domain, users=sample.n, epsilon=epsilon, quantile=0.5, **options)
-    median = run(made, Users(sample, rng))
+    drive(made, Users(sample, rng))
     note = f"the median with {sample.n - users.n} virtual users"
-    return replace(median, quantile=q, users=users.n, notes=(*median.notes, note))
+    return replace(made.estimate(), quantile=q, users=users.n, notes=(note,))
 
 
 def padded(sample: Sample, q: float) -> Sample:
@@ -167,9 +168,10 @@ def _search(
     count = check_count(throws, "throws", 1)
     made = make_protocol(protocol, domain, users=count, epsilon=NO_PRIVACY, quantile=tau, **options)
     coins = Coins(lambda index: float(rates[index]), rng, adversary=adversary, reach=reach)
-    value = run(made, coins).value
-    assert value is not None
-    return int(value) - 1
+    drive(made, coins)
+    index = made.estimate().index
+    assert index is not None
+    return index - 1
 
 
 def is_good(probabilities: Sequence[float], coin: int, tau: float, alpha: float) -> bool:
@@ -206,7 +208,7 @@ def cdf_by_tree(values: Any, *, epsilon: float, domain: Domain, rng: np.random.G
     sample = _sample(values, domain)
     made = make_protocol("hierarchical", domain, users=sample.n, epsilon=epsilon, **options)
     assert isinstance(made, Hierarchical)
-    run(made, Users(sample, rng))
+    drive(made, Users(sample, rng))
     return Cdf(made.cdf, made.guarantee)
 
 
@@ -257,9 +259,9 @@ def cdf_by_medians(
                 protocol, domain, users=sample.n + low + high, epsilon=each, quantile=level, **options
             )
             made.tell([*heard, *ends[0][:low], *ends[1][:high]])
-            value = made.estimate().value
-            assert value is not None
-            answers[repeat, k] = domain.index(value)
+            answer = made.estimate().index
+            assert answer is not None
+            answers[repeat, k] = answer
     # Noise may put a higher quantile below a lower one; a distribution function rises.
     reached = np.maximum.accumulate(np.sort(answers, axis=0)[(repeats - 1) // 2])
     steps = np.array([0.0, *quantiles])

@@ -16,6 +16,7 @@ from typing import Any
 
 from privquant.errors import InvalidInput
 from privquant.messages import AnyQuery, Estimate, Query
+from privquant.planning.statement import stated
 from privquant.protocols.base import Protocol, ThresholdProtocol
 from privquant.validation import check_count
 
@@ -32,7 +33,24 @@ def run(
     in_flight: int | None = None,
     progress: Progress | None = None,
 ) -> Estimate:
-    """Ask until the protocol is finished; its estimate. Give at most one of batch, rounds, in_flight."""
+    """Ask until the protocol is finished; its estimate, with what may be said of it.
+
+    Give at most one of batch, rounds, in_flight.
+    """
+    drive(protocol, population, batch=batch, rounds=rounds, in_flight=in_flight, progress=progress)
+    return stated(protocol.estimate(), protocol)
+
+
+def drive(
+    protocol: Protocol,
+    population: Any,
+    *,
+    batch: int | None = None,
+    rounds: int | None = None,
+    in_flight: int | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Ask until the protocol is finished, and leave the answer with it: what `run` does, for many trials."""
     given = [
         name
         for name, value in (("batch", batch), ("rounds", rounds), ("in_flight", in_flight))
@@ -44,7 +62,6 @@ def run(
         _keep_in_flight(protocol, population, check_count(in_flight, "in_flight", 1), progress)
     else:
         _in_batches(protocol, population, _schedule(protocol, batch, rounds), progress)
-    return protocol.estimate()
 
 
 def _schedule(protocol: Protocol, batch: int | None, rounds: int | None) -> Callable[[], int]:

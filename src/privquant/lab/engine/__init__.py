@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privquant.lab.populations import CountUsers, Users
-from privquant.lab.run import run
+from privquant.lab.run import drive
 from privquant.lab.sample import Sample
 from privquant.protocols.base import Protocol, ThresholdProtocol
 
@@ -64,8 +64,8 @@ def simulate_by_asking(
     for trial in range(trials):
         protocol = template.fresh()
         population = (CountUsers if by_count else Users)(sample, rng, draw=draw)
-        run(protocol, population, rounds=rounds)
+        drive(protocol, population, rounds=rounds)
         for k, estimate in enumerate(protocol.estimates()):
-            assert estimate.value is not None
-            answers[trial, k] = protocol.domain.index(estimate.value)
+            assert estimate.index is not None
+            answers[trial, k] = estimate.index
     return answers

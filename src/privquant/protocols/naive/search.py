@@ -162,9 +162,6 @@ class NaiveSearch(ThresholdProtocol):
         for (number, threshold), counts in sorted(self._waiting.items()):
             yield [number, threshold, *counts]
 
-    def _measured(self) -> bool:
-        return self.behaviour == "text"
-
     def _progress(self) -> dict[str, Any]:
         return {
             "thresholds": list(self._thresholds),

@@ -238,9 +238,6 @@ class Hierarchical(Protocol):
 
     # -- state ---------------------------------------------------------------------------------------------
 
-    def _measured(self) -> bool:
-        return self.answer == "descent" and self.encoding == "oue"
-
     def _progress(self) -> dict[str, Any]:
         form: dict[str, Any] = {"level_users": list(self.level_users)}
         if self.encoding == "hadamard":
