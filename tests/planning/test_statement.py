@@ -38,7 +38,7 @@ def test_a_protocol_says_nothing_and_its_estimate_has_its_index(name):
 
 
 def test_protocols_load_nothing_of_planning():
-    """In a process of its own, with every protocol loaded and finished; the twin loads it by asking for a statement."""
+    """In a process of its own, with every protocol loaded and one finished; the twin asks for a statement."""
     code = """
 import sys, numpy as np
 from privquant.domain import Integers

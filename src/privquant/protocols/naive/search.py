@@ -30,7 +30,7 @@ class NaiveSearch(ThresholdProtocol):
     """Binary search by batches; in the shuffle model `epsilon` is the local one and `guarantee` says the rest."""
 
     name: ClassVar[str] = "naive"
-    title: ClassVar[str] = "DpNaiveNBS: binary search by batches"
+    title: ClassVar[str] = "naive search, DpNaiveNBS"
     takes_counts: ClassVar[bool] = True
 
     def __init__(self, *args: Any, behaviour: str = "text", **settings: Any) -> None:

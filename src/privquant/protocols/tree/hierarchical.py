@@ -48,7 +48,7 @@ class Hierarchical(Protocol):
     """
 
     name: ClassVar[str] = "hierarchical"
-    title: ClassVar[str] = "Hierarchical mechanism: one random level of a tree a user"
+    title: ClassVar[str] = "hierarchical mechanism"
     adaptive: ClassVar[bool] = False
     many_quantiles: ClassVar[bool] = True
 
