@@ -39,6 +39,8 @@ from privquant.protocols.base import Protocol, ThresholdProtocol
 from privquant.protocols.registry import from_state
 from privquant.protocols.registry import protocol as make_protocol
 
+__all__ = ["CHECKS", "Case"]
+
 
 @dataclass(frozen=True)
 class Case:

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privquant.columns import to_indices
 from privquant.domain import Domain, Integers, check_domain
 from privquant.errors import InvalidInput
 from privquant.lab.populations import Adversary, Coins, Users
@@ -33,6 +32,20 @@ from privquant.protocols.registry import protocol as make_protocol
 from privquant.protocols.registry import protocol_class
 from privquant.protocols.tree.hierarchical import Hierarchical
 from privquant.validation import check_count, check_epsilon, check_probability, check_quantile
+
+__all__ = [
+    "Cdf",
+    "adversarial_search",
+    "cdf_by_medians",
+    "cdf_by_tree",
+    "empirical_quantile",
+    "is_good",
+    "noisy_binary_search",
+    "padded",
+    "padded_quantile",
+    "statistical_quantile",
+    "trivial_quantile",
+]
 
 # The most honest coin there is, one flip in 2^64: what a search without privacy is run with.
 NO_PRIVACY = 60.0
@@ -49,7 +62,7 @@ def empirical_quantile(
     **options: Any,
 ) -> Estimate:
     """Each value is a user, asked at most once; the answer is a quantile of these values."""
-    sample = _sample(values, domain)
+    sample = Sample.of_values(values, domain)
     made = make_protocol(protocol, domain, users=sample.n, epsilon=epsilon, quantile=q, **options)
     return run(made, Users(sample, rng))
 
@@ -66,7 +79,7 @@ def statistical_quantile(
     **options: Any,
 ) -> Estimate:
     """`users` users drawn from the distribution that `values` stand for; the answer is a quantile of that."""
-    sample = _sample(values, domain)
+    sample = Sample.of_values(values, domain)
     made = make_protocol(protocol, domain, users=users, epsilon=epsilon, quantile=q, **options)
     return run(made, Users(sample, rng, draw="statistical"))
 
@@ -86,7 +99,7 @@ def padded_quantile(
     Half of the users asked are virtual and the error in rank doubles; asking for q directly has neither. Nothing is
     said of its error: what is known of runs like it is about medians of people.
     """
-    users = _sample(values, domain)
+    users = Sample.of_values(values, domain)
     sample = padded(users, q)
     made = make_protocol(protocol, domain, users=sample.n, epsilon=epsilon, quantile=0.5, **options)
     drive(made, Users(sample, rng))
@@ -205,7 +218,7 @@ class Cdf:
 
 def cdf_by_tree(values: Any, *, epsilon: float, domain: Domain, rng: np.random.Generator, **options: Any) -> Cdf:
     """LDPemp-cdf from the hierarchical mechanism: one report a user, every threshold answered from the same."""
-    sample = _sample(values, domain)
+    sample = Sample.of_values(values, domain)
     made = make_protocol("hierarchical", domain, users=sample.n, epsilon=epsilon, **options)
     assert isinstance(made, Hierarchical)
     drive(made, Users(sample, rng))
@@ -236,7 +249,7 @@ def cdf_by_medians(
             f"the reduction pads responses after they were given, which needs a non-adaptive protocol such as "
             f"'hierarchical', got {protocol!r}"
         )
-    sample = _sample(values, domain)
+    sample = Sample.of_values(values, domain)
     repeats = max(1, math.ceil(2.0 * math.log(1.0 / error)))
     each = check_epsilon(epsilon) / repeats
     quantiles = [k * error for k in range(1, math.ceil(1.0 / error)) if k * error < 1.0]
@@ -279,8 +292,3 @@ def _padding(n: int, q: float, wanted: float) -> tuple[int, int]:
     if wanted > q:
         return 0, round((wanted - q) / q * n)
     return round((q - wanted) / (1.0 - q) * n), 0
-
-
-def _sample(values: Any, domain: Domain) -> Sample:
-    check_domain(domain)
-    return Sample(to_indices(values, domain).indices, domain.size)
