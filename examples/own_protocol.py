@@ -13,14 +13,11 @@ from typing import Any
 import numpy as np
 
 import privquant as pq
-from privquant.messages import AnyQuery, Query
-from privquant.protocols.base import ThresholdProtocol
-from privquant.protocols.registry import register
 from privquant.testing import CHECKS, Case
 
 
-@register
-class OneQuestion(ThresholdProtocol):
+@pq.register
+class OneQuestion(pq.ThresholdProtocol):
     name = "one-question"
     title = "one question"
     count_table = True
@@ -33,10 +30,10 @@ class OneQuestion(ThresholdProtocol):
     def batch_size(self) -> int:
         return self.users
 
-    def _next(self, k: int) -> list[tuple[AnyQuery, int]]:
-        return [(Query(self.domain.size // 2 - 1, self.coin.threshold), k)]
+    def _next(self, k: int) -> list[tuple[pq.AnyQuery, int]]:
+        return [(pq.Query(self.domain.size // 2 - 1, self.coin.threshold), k)]
 
-    def _use_counts(self, query: Query, answered: int, ones: int) -> int:
+    def _use_counts(self, query: pq.Query, answered: int, ones: int) -> int:
         self.answered += answered
         self.ones += ones
         return answered

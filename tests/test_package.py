@@ -53,7 +53,12 @@ print([pq.median(values, epsilon=2.0, domain=pq.Integers(0, 127), rng=1, protoco
 
 
 def test_importing_the_package_needs_not_even_numpy():
-    code = "import privquant; print(privquant.Integers(0, 3).size, dir(privquant)[0])"
+    code = """
+import privquant as pq
+assert pq.Coin.of(1.0).epsilon <= 1.0 and issubclass(pq.InvalidInput, pq.PrivquantError)
+pq.Report(pq.Query(3, 5), 1)
+print(pq.Integers(0, 3).size, dir(pq)[0])
+"""
     done = run_without(HEAVY | {"numpy"}, code)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("4 ")

@@ -2,6 +2,9 @@
 
 Everything here is loaded on first use: importing the package alone needs no numpy, so that
 `privquant.device` can run where numpy cannot.
+
+The names that are stable are those of `__all__`, and of the modules that docs/names.md lists; whatever else can be
+imported is internal.
 """
 
 from __future__ import annotations
@@ -16,40 +19,95 @@ except PackageNotFoundError:  # run from a source tree that was never installed
     __version__ = "0+unknown"
 
 _WHERE = {
+    # A column you hold, and plans
     "median": "privquant.quantiles",
     "quantile": "privquant.quantiles",
-    "run": "privquant.lab.run",
     "plan": "privquant.planning.plan",
+    "Plan": "privquant.planning.plan",
+    # Which values exist
+    "Domain": "privquant.domain",
     "Integers": "privquant.domain",
     "Grid": "privquant.domain",
     "LogGrid": "privquant.domain",
-    "Query": "privquant.messages",
-    "Report": "privquant.messages",
+    # What comes back
     "Estimate": "privquant.messages",
     "Guarantee": "privquant.messages",
-    "PrivquantError": "privquant.errors",
+    "Interval": "privquant.messages",
+    "Rank": "privquant.messages",
+    "stated": "privquant.planning.statement",
+    # Protocols to ask and tell
     "protocol": "privquant.protocols.registry",
     "protocol_names": "privquant.protocols.registry",
+    "from_state": "privquant.protocols.registry",
+    "shuffled_isotonic": "privquant.protocols.isotonic.shuffled",
+    "shuffled_search": "privquant.protocols.naive.shuffled",
+    "shuffled_settings": "privquant.protocols.naive.shuffled",
+    # For a protocol or a population of one's own
+    "Protocol": "privquant.protocols.base",
+    "ThresholdProtocol": "privquant.protocols.base",
+    "register": "privquant.protocols.registry",
+    "Coin": "privquant.privacy.coin",
+    "Query": "privquant.messages",
+    "Report": "privquant.messages",
+    "TreeQuery": "privquant.messages",
+    "TreeReport": "privquant.messages",
+    "AnyQuery": "privquant.messages",
+    "AnyReport": "privquant.messages",
+    # Simulated users
+    "run": "privquant.lab.run",
+    "Sample": "privquant.lab.sample",
+    "Users": "privquant.lab.populations",
+    "CountUsers": "privquant.lab.populations",
+    "Coins": "privquant.lab.populations",
+    # What is raised
+    "PrivquantError": "privquant.errors",
+    "InvalidInput": "privquant.errors",
+    "ProtocolError": "privquant.errors",
+    "MissingDependency": "privquant.errors",
 }
 
 # Subpackages that `import privquant` makes reachable without importing them.
-_FOLDERS = ("device", "lab", "privacy", "protocols", "testing")
+_FOLDERS = ("device", "lab", "planning", "privacy", "protocols", "testing")
 
 __all__ = ["__version__", *_WHERE]
 
 if TYPE_CHECKING:
+    from privquant.domain import Domain as Domain
     from privquant.domain import Grid as Grid
     from privquant.domain import Integers as Integers
     from privquant.domain import LogGrid as LogGrid
+    from privquant.errors import InvalidInput as InvalidInput
+    from privquant.errors import MissingDependency as MissingDependency
     from privquant.errors import PrivquantError as PrivquantError
+    from privquant.errors import ProtocolError as ProtocolError
+    from privquant.lab.populations import Coins as Coins
+    from privquant.lab.populations import CountUsers as CountUsers
+    from privquant.lab.populations import Users as Users
     from privquant.lab.run import run as run
+    from privquant.lab.sample import Sample as Sample
+    from privquant.messages import AnyQuery as AnyQuery
+    from privquant.messages import AnyReport as AnyReport
     from privquant.messages import Estimate as Estimate
     from privquant.messages import Guarantee as Guarantee
+    from privquant.messages import Interval as Interval
     from privquant.messages import Query as Query
+    from privquant.messages import Rank as Rank
     from privquant.messages import Report as Report
+    from privquant.messages import TreeQuery as TreeQuery
+    from privquant.messages import TreeReport as TreeReport
+    from privquant.planning.plan import Plan as Plan
     from privquant.planning.plan import plan as plan
+    from privquant.planning.statement import stated as stated
+    from privquant.privacy.coin import Coin as Coin
+    from privquant.protocols.base import Protocol as Protocol
+    from privquant.protocols.base import ThresholdProtocol as ThresholdProtocol
+    from privquant.protocols.isotonic.shuffled import shuffled_isotonic as shuffled_isotonic
+    from privquant.protocols.naive.shuffled import shuffled_search as shuffled_search
+    from privquant.protocols.naive.shuffled import shuffled_settings as shuffled_settings
+    from privquant.protocols.registry import from_state as from_state
     from privquant.protocols.registry import protocol as protocol
     from privquant.protocols.registry import protocol_names as protocol_names
+    from privquant.protocols.registry import register as register
     from privquant.quantiles import median as median
     from privquant.quantiles import quantile as quantile
 
@@ -63,4 +121,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted((*__all__, *_FOLDERS))

@@ -176,7 +176,8 @@ class Estimate:
     """An answer: the value, what it is a quantile of, and what it cost in users and privacy.
 
     value is None before any report. `unused` counts reports heard but not used (late to a closed round).
-    bin says which bin the value closes, where the domain has bins.
+    bin says which bin the value closes, where the domain has bins; index is the value's place in the domain.
+    rank and notes are what `privquant.planning.statement` says of it; a protocol leaves them empty.
     """
 
     value: int | float | None
@@ -185,6 +186,7 @@ class Estimate:
     guarantee: Guarantee
     protocol: str
     bin: str | None = None
+    index: int | None = None
     interval: Interval | None = None
     rank: Rank | None = None
     unused: int = 0

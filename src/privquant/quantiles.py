@@ -19,10 +19,11 @@ from privquant.columns import to_indices
 from privquant.domain import Domain, check_domain
 from privquant.errors import InvalidInput
 from privquant.lab.engine import simulate_by_asking, simulator
-from privquant.lab.populations import CountUsers, Users
-from privquant.lab.run import Progress, run
+from privquant.lab.populations import population_of
+from privquant.lab.run import Progress, drive
 from privquant.lab.sample import Sample
 from privquant.messages import Estimate
+from privquant.planning.statement import stated, stated_estimates
 from privquant.protocols.base import Protocol, ThresholdProtocol
 from privquant.protocols.registry import DEFAULT_PROTOCOL, check_options, protocol_class
 from privquant.protocols.registry import protocol as make_protocol
@@ -147,11 +148,11 @@ def _collect(
             if progress is not None:
                 progress(sample.n, sample.n)
             return [
-                protocol.estimate_at(int(index), q, users=sample.n)
+                stated(protocol.estimate_at(int(index), q, users=sample.n), protocol)
                 for index, q in zip(answers, protocol.quantiles, strict=True)
             ]
-    run(protocol, (CountUsers if by_count else Users)(sample, rng), progress=progress)
-    return protocol.estimates()
+    drive(protocol, population_of(protocol, sample, rng), progress=progress)
+    return stated_estimates(protocol)
 
 
 def _with_notes(estimate: Estimate, clamped: int, dropped: int, rounded: int) -> Estimate:

@@ -39,6 +39,8 @@ from privquant.protocols.base import Protocol, ThresholdProtocol
 from privquant.protocols.registry import from_state
 from privquant.protocols.registry import protocol as make_protocol
 
+__all__ = ["CHECKS", "Case"]
+
 
 @dataclass(frozen=True)
 class Case:
@@ -64,6 +66,7 @@ def _in_domain(protocol: Protocol) -> None:
     for estimate in protocol.estimates():
         assert estimate.value is not None, "a finished run of at least one user has an answer"
         assert 0 <= estimate.value < protocol.domain.size, f"answer {estimate.value} lies outside the domain"
+        assert estimate.index == protocol.domain.index(estimate.value), "an estimate's index is its value's place"
 
 
 def silent_before_any_report(case: Case) -> None:

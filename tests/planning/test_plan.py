@@ -9,7 +9,8 @@ from privquant.domain import Integers
 from privquant.errors import InvalidInput
 from privquant.planning import limits
 from privquant.planning.calibration import calibrated, calibration
-from privquant.planning.plan import _easier, plan
+from privquant.planning.plan import plan
+from privquant.planning.plan_words import easier as easier_than
 
 DOMAIN = Integers(0, 2**20 - 1)
 FULL = {"users": 5000, "alpha": 0.03, "epsilon": 1.0, "confidence": 0.9}
@@ -133,11 +134,11 @@ def test_a_plan_that_counts_on_ties_says_so(unknown, given, easier, harder, said
     """Against the limit of the very people asked; a number that is only better than the other limit has another
     reason, and one that is no better has none to be told.
     """
-    (warning,) = _easier(unknown, given, 0.5, None, easier)
+    (warning,) = easier_than(unknown, given, 0.5, None, easier)
     assert "values that repeat" in warning
     assert said in warning
-    assert _easier(unknown, given, 0.5, None, harder) == []
-    assert _easier(unknown, given, 0.5, None, None) == []
+    assert easier_than(unknown, given, 0.5, None, harder) == []
+    assert easier_than(unknown, given, 0.5, None, None) == []
 
 
 @pytest.mark.parametrize("size", [2, 256, 2**20])

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from privquant.aggregator.store.base import Counts
+from privquant.planning.statement import liars_in_a_run
 from privquant.privacy.coin import real_epsilon
-from privquant.privacy.poisoning import impossible_rate, shift
+from privquant.privacy.poisoning import impossible_rate
 from privquant.wire import Manifest
 
 BLOCK = 200
@@ -23,13 +24,7 @@ EXAMPLE = 0.01
 
 def poisoning(manifest: Manifest) -> str:
     """What one liar in a hundred, answering at a time it did not choose, can do to each quantile."""
-    epsilon = real_epsilon(manifest.flip_threshold)
-    several = len(manifest.quantiles) > 1
-    said = "; ".join(
-        f"{shift(EXAMPLE, epsilon=epsilon, quantile=q)}{f' at quantile {q:g}' if several else ''}"
-        for q in manifest.quantiles
-    )
-    return f"With {EXAMPLE:.0%} of liars among the users, {said}."
+    return liars_in_a_run(EXAMPLE, epsilon=real_epsilon(manifest.flip_threshold), quantiles=manifest.quantiles)
 
 
 def alarms(manifest: Manifest, counts: Sequence[Counts]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 from privquant.aggregator.store.base import Counts
 from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import Estimate, Query
+from privquant.planning.statement import stated_estimates
 from privquant.protocols.base import ThresholdProtocol
 from privquant.protocols.registry import check_options, protocol
 from privquant.wire import Manifest, WireError, real_from_wire
@@ -114,7 +115,7 @@ class Fold:
         return self.protocol.heard + max(1, self.protocol.batch_size())
 
     def estimates(self) -> list[Estimate]:
-        return self.protocol.estimates()
+        return stated_estimates(self.protocol)
 
 
 def key_of(query: Query) -> Key:

@@ -98,8 +98,8 @@ def estimate(
             "truth": None if math.isinf(domain.value(truth)) else domain.value(truth),
             "truth_bin": domain.bin(truth),
         }
-        if estimate_.value is not None:
-            answer = np.array([domain.index(estimate_.value)])
+        if estimate_.index is not None:
+            answer = np.array([estimate_.index])
             row["rank_error"] = float(sample.rank_error(answer, estimate_.quantile)[0])
         rows.append(row)
     if as_json:

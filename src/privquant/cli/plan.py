@@ -38,7 +38,7 @@ def plan(
     Solves for the missing one, for every protocol and trust model side by side.
     """
     from privquant.planning.plan import plan as solve
-    from privquant.planning.plan import show
+    from privquant.planning.plan_words import show
 
     found = solve(
         domain=domain_of(low, high, bins, log),

@@ -31,6 +31,8 @@ from privquant.lab.files import read_column as read_column
 from privquant.lab.sample import Draw, Sample
 from privquant.validation import check_count
 
+__all__ = ["DataSet", "dataset", "dataset_names", "from_values", "pareto", "parse", "uniform_interval"]
+
 PAPER_SEED = 42
 
 Values = NDArray[np.int64]

@@ -22,17 +22,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privquant.columns import to_indices
 from privquant.domain import Domain, Integers, check_domain
 from privquant.errors import InvalidInput
 from privquant.lab.populations import Adversary, Coins, Users
-from privquant.lab.run import run
+from privquant.lab.run import drive, run
 from privquant.lab.sample import Sample
 from privquant.messages import Estimate, Guarantee
 from privquant.protocols.registry import protocol as make_protocol
 from privquant.protocols.registry import protocol_class
 from privquant.protocols.tree.hierarchical import Hierarchical
 from privquant.validation import check_count, check_epsilon, check_probability, check_quantile
+
+__all__ = [
+    "Cdf",
+    "adversarial_search",
+    "cdf_by_medians",
+    "cdf_by_tree",
+    "empirical_quantile",
+    "is_good",
+    "noisy_binary_search",
+    "padded",
+    "padded_quantile",
+    "statistical_quantile",
+    "trivial_quantile",
+]
 
 # The most honest coin there is, one flip in 2^64: what a search without privacy is run with.
 NO_PRIVACY = 60.0
@@ -49,7 +62,7 @@ def empirical_quantile(
     **options: Any,
 ) -> Estimate:
     """Each value is a user, asked at most once; the answer is a quantile of these values."""
-    sample = _sample(values, domain)
+    sample = Sample.of_values(values, domain)
     made = make_protocol(protocol, domain, users=sample.n, epsilon=epsilon, quantile=q, **options)
     return run(made, Users(sample, rng))
 
@@ -66,7 +79,7 @@ def statistical_quantile(
     **options: Any,
 ) -> Estimate:
     """`users` users drawn from the distribution that `values` stand for; the answer is a quantile of that."""
-    sample = _sample(values, domain)
+    sample = Sample.of_values(values, domain)
     made = make_protocol(protocol, domain, users=users, epsilon=epsilon, quantile=q, **options)
     return run(made, Users(sample, rng, draw="statistical"))
 
@@ -83,14 +96,15 @@ def padded_quantile(
 ) -> Estimate:
     """The q-quantile as the median of twice as many users (the paper's padding lemma), kept for comparison.
 
-    Half of the users asked are virtual and the error in rank doubles; asking for q directly has neither.
+    Half of the users asked are virtual and the error in rank doubles; asking for q directly has neither. Nothing is
+    said of its error: what is known of runs like it is about medians of people.
     """
-    users = _sample(values, domain)
+    users = Sample.of_values(values, domain)
     sample = padded(users, q)
     made = make_protocol(protocol, domain, users=sample.n, epsilon=epsilon, quantile=0.5, **options)
-    median = run(made, Users(sample, rng))
+    drive(made, Users(sample, rng))
     note = f"the median with {sample.n - users.n} virtual users"
-    return replace(median, quantile=q, users=users.n, notes=(*median.notes, note))
+    return replace(made.estimate(), quantile=q, users=users.n, notes=(note,))
 
 
 def padded(sample: Sample, q: float) -> Sample:
@@ -167,9 +181,10 @@ def _search(
     count = check_count(throws, "throws", 1)
     made = make_protocol(protocol, domain, users=count, epsilon=NO_PRIVACY, quantile=tau, **options)
     coins = Coins(lambda index: float(rates[index]), rng, adversary=adversary, reach=reach)
-    value = run(made, coins).value
-    assert value is not None
-    return int(value) - 1
+    drive(made, coins)
+    index = made.estimate().index
+    assert index is not None
+    return index - 1
 
 
 def is_good(probabilities: Sequence[float], coin: int, tau: float, alpha: float) -> bool:
@@ -203,10 +218,10 @@ class Cdf:
 
 def cdf_by_tree(values: Any, *, epsilon: float, domain: Domain, rng: np.random.Generator, **options: Any) -> Cdf:
     """LDPemp-cdf from the hierarchical mechanism: one report a user, every threshold answered from the same."""
-    sample = _sample(values, domain)
+    sample = Sample.of_values(values, domain)
     made = make_protocol("hierarchical", domain, users=sample.n, epsilon=epsilon, **options)
     assert isinstance(made, Hierarchical)
-    run(made, Users(sample, rng))
+    drive(made, Users(sample, rng))
     return Cdf(made.cdf, made.guarantee)
 
 
@@ -234,7 +249,7 @@ def cdf_by_medians(
             f"the reduction pads responses after they were given, which needs a non-adaptive protocol such as "
             f"'hierarchical', got {protocol!r}"
         )
-    sample = _sample(values, domain)
+    sample = Sample.of_values(values, domain)
     repeats = max(1, math.ceil(2.0 * math.log(1.0 / error)))
     each = check_epsilon(epsilon) / repeats
     quantiles = [k * error for k in range(1, math.ceil(1.0 / error)) if k * error < 1.0]
@@ -257,9 +272,9 @@ def cdf_by_medians(
                 protocol, domain, users=sample.n + low + high, epsilon=each, quantile=level, **options
             )
             made.tell([*heard, *ends[0][:low], *ends[1][:high]])
-            value = made.estimate().value
-            assert value is not None
-            answers[repeat, k] = domain.index(value)
+            answer = made.estimate().index
+            assert answer is not None
+            answers[repeat, k] = answer
     # Noise may put a higher quantile below a lower one; a distribution function rises.
     reached = np.maximum.accumulate(np.sort(answers, axis=0)[(repeats - 1) // 2])
     steps = np.array([0.0, *quantiles])
@@ -277,8 +292,3 @@ def _padding(n: int, q: float, wanted: float) -> tuple[int, int]:
     if wanted > q:
         return 0, round((wanted - q) / q * n)
     return round((q - wanted) / (1.0 - q) * n), 0
-
-
-def _sample(values: Any, domain: Domain) -> Sample:
-    check_domain(domain)
-    return Sample(to_indices(values, domain).indices, domain.size)

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 from privquant.errors import InvalidInput
-from privquant.lab.schedule import Pace, Schedule
+from privquant.lab.schedule import SUGGESTED, Pace, Schedule
 from privquant.messages import AnyQuery, Estimate, Query
+from privquant.planning.statement import stated
 from privquant.protocols.base import Protocol, ThresholdProtocol
 
 Progress = Callable[[int, int], None]
@@ -32,17 +33,26 @@ def run(
     schedule: Schedule | None = None,
     progress: Progress | None = None,
 ) -> Estimate:
-    """Ask until the protocol is finished; its estimate. Give at most one of batch, rounds, in_flight, schedule."""
+    """Ask until the protocol is finished; its estimate, with what may be said of it.
+
+    Give at most one of batch, rounds, in_flight, schedule.
+    """
     named = Schedule.of(batch=batch, rounds=rounds, in_flight=in_flight)
     if schedule is not None and named.kind != "suggested":
         raise InvalidInput("give a schedule, or one of batch, rounds and in_flight, not both")
-    chosen = schedule or named
-    if chosen.kind == "in-flight":
-        chosen.check(protocol)
-        _keep_in_flight(protocol, population, int(chosen.number), progress)
+    drive(protocol, population, schedule or named, progress=progress)
+    return stated(protocol.estimate(), protocol)
+
+
+def drive(
+    protocol: Protocol, population: Any, schedule: Schedule = SUGGESTED, *, progress: Progress | None = None
+) -> None:
+    """Ask until the protocol is finished, and leave the answer with it: what `run` does, for many trials."""
+    if schedule.kind == "in-flight":
+        schedule.check(protocol)
+        _keep_in_flight(protocol, population, int(schedule.number), progress)
     else:
-        _in_batches(protocol, population, Pace(chosen, protocol), progress)
-    return protocol.estimate()
+        _in_batches(protocol, population, Pace(schedule, protocol), progress)
 
 
 def _in_batches(protocol: Protocol, population: Any, pace: Pace, progress: Progress | None) -> None:

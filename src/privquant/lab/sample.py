@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privquant.columns import to_indices
+from privquant.domain import Domain, check_domain
 from privquant.errors import InvalidInput
 
 
@@ -22,6 +24,11 @@ class Sample:
             raise InvalidInput(f"a sample is one column of at least one index, got shape {self.indices.shape}")
         if int(self.indices.min()) < 0 or int(self.indices.max()) >= size:
             raise InvalidInput(f"a sample's indices must lie in 0 .. {size - 1}")
+
+    @classmethod
+    def of_values(cls, values: Any, domain: Domain) -> Sample:
+        """The sample of a column of values (see `privquant.quantile`), one a user."""
+        return cls(to_indices(values, check_domain(domain)).indices, domain.size)
 
     @classmethod
     def of_counts(cls, values: NDArray[np.int64], counts: NDArray[np.int64], size: int) -> Sample:

@@ -31,6 +31,8 @@ from privquant.domain import MAX_SIZE
 from privquant.errors import InvalidInput
 from privquant.validation import check_choice, check_count, check_quantile
 
+__all__ = ["SHAPES", "distribution", "shape"]
+
 Indices = NDArray[np.int64]
 Inverse = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 

@@ -10,6 +10,16 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
+__all__ = [
+    "adaptive_lower_bound",
+    "adaptive_upper_bound",
+    "information_limit",
+    "limit_of_the_asked",
+    "non_adaptive_lower_bound",
+    "shuffle_order",
+    "tree_sketch",
+]
+
 
 def kappa_of(epsilon: float) -> float:
     """tanh(epsilon/2): what is left of a difference in rates after the coin."""

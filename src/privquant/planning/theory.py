@@ -10,6 +10,15 @@ import math
 
 from privquant.validation import check_count, check_epsilon, check_probability
 
+__all__ = [
+    "cdf_drift_probability",
+    "coin_to_sample_mean",
+    "coin_to_statistical_mean",
+    "naive_search_users",
+    "padded_rate",
+    "search_flips_order",
+]
+
 
 def coin_to_sample_mean(*, alpha: float, beta: float, epsilon: float) -> float:
     """Reports that suffice to learn the mean of the users' own bits to alpha, but with probability beta.

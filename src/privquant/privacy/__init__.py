@@ -1,4 +1,4 @@
-"""What is promised: the coin, exact accounting, planning, poisoning, audit. Import the modules by name.
+"""What is promised: the coin, exact accounting, poisoning, audit. Import the modules by name.
 
 Nothing is imported here: `privquant.privacy.coin` runs on the device, without numpy.
 """

@@ -21,6 +21,8 @@ from privquant.privacy.binomial import lower_bound, upper_bound
 from privquant.privacy.randomizers import Randomizer, check_draws
 from privquant.validation import check_count, check_epsilon, check_probability
 
+__all__ = ["Finding", "audit"]
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:

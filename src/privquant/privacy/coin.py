@@ -16,6 +16,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from privquant.errors import InvalidInput
 from privquant.validation import check_epsilon
 
+__all__ = ["Coin", "flip_threshold", "real_epsilon"]
+
 DRAW = 2**64
 
 # 60 digits: 2^64 has 20, so the bracket around e^epsilon below is narrower than one part in 10^39 of T.

@@ -17,6 +17,8 @@ from fractions import Fraction
 from privquant.errors import InvalidInput
 from privquant.messages import Guarantee
 
+__all__ = ["same_user", "worst_round"]
+
 
 def exact(value: float | int | str | Fraction) -> Fraction:
     """A privacy parameter as the rational that was written."""

@@ -19,6 +19,8 @@ from privquant.errors import InvalidInput
 from privquant.privacy.coin import Coin
 from privquant.validation import check_count, check_probability, check_quantile
 
+__all__ = ["Shift", "breakdown", "honest_rates", "impossible_rate", "liars_within", "shift"]
+
 
 class Shift(NamedTuple):
     """By how much the rank of the answer can be moved: low <= 0 <= high, cut to the ranks there are."""

@@ -24,6 +24,15 @@ from privquant.errors import InvalidInput
 from privquant.privacy.coin import DRAW, Coin
 from privquant.validation import check_count
 
+__all__ = [
+    "CallableRandomizer",
+    "CoinRandomizer",
+    "CommandRandomizer",
+    "Randomizer",
+    "coin_randomizer",
+    "law_epsilon",
+]
+
 Law = Mapping[Hashable, Fraction]
 
 

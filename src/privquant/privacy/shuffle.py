@@ -26,6 +26,8 @@ from privquant.privacy import shuffle_bounds, shuffle_exact
 from privquant.privacy.shuffle_exact import Bracket, log_extreme, stakes
 from privquant.validation import check_choice, check_count, check_epsilon, check_probability
 
+__all__ = ["METHODS", "bracket", "delta", "epsilon", "guarantee", "honest", "local_epsilon"]
+
 METHODS = ("exact", "stronger", "clones", "theorem", "lemma")
 
 # ln(2^64 - 1) rounded down: no coin of 64-bit draws is more honest.

@@ -6,7 +6,8 @@
     tell(reports)     any order, late, partial, several at a time. A report carries its whole query.
     tell_counts(...)  many answers to one query at once, where the order of answers does not matter.
     give_up(queries)  users who were asked and will not answer. A round closes when told + given up = asked.
-    estimate()        at any moment. Before any report: value None, users 0.
+    estimate()        at any moment. Before any report: value None, users 0. What may be said about it, in words and
+                      with a probability, is not the protocol's to say: see `privquant.planning.statement`.
     state()           everything, as JSON; `from_state` in the registry reads it back.
 
 Rules that hold for every protocol, checked by the suite in `privquant.testing`:
@@ -33,8 +34,7 @@ from typing import Any, ClassVar
 
 from privquant.domain import Domain, check_domain, domain_from_dict
 from privquant.errors import InvalidInput, ProtocolError
-from privquant.messages import AnyQuery, AnyReport, Estimate, Guarantee, Query, Rank, Report
-from privquant.planning.rank import rank_within
+from privquant.messages import AnyQuery, AnyReport, Estimate, Guarantee, Query, Report
 from privquant.privacy.coin import Coin
 from privquant.validation import check_count, check_epsilon, check_quantiles
 
@@ -204,19 +204,9 @@ class Protocol(ABC):
             guarantee=self.guarantee,
             protocol=self.name,
             bin=None if index is None else self.domain.bin(index),
-            rank=None if index is None else self._rank(quantile, users),
+            index=index,
             unused=self.unused,
         )
-
-    def _rank(self, quantile: float, users: int) -> Rank | None:
-        """What experience says of the rank of an answer; None for settings that were not measured."""
-        if not self._measured():
-            return None
-        return rank_within(self.name, self.guarantee, users=users, size=self.domain.size, quantile=quantile)
-
-    def _measured(self) -> bool:
-        """Whether the calibration speaks for a run with these options."""
-        return True
 
     # -- state ---------------------------------------------------------------------------------------------
 

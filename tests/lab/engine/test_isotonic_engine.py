@@ -38,7 +38,7 @@ def by_asking(template, sample, trials, seed, **schedule):
     for _ in range(trials):
         made = template.fresh()
         run(made, Users(sample, rng), **schedule)
-        found.append([made.domain.index(estimate.value) for estimate in made.estimates()])
+        found.append([estimate.index for estimate in made.estimates()])
     return np.array(found)
 
 

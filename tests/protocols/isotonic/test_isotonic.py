@@ -215,18 +215,6 @@ def test_an_interval_over_bins_shows_edges():
     assert "confidence" in found.notes[0]
 
 
-def test_an_estimate_says_how_far_off_runs_like_it_are():
-    protocol = isotonic(users=2500, epsilon=1.0)
-    assert protocol.estimate().rank is None
-    found = run(protocol, population(2500))
-    # the limit at this coin is 4.2 points; the worst anybody could be off is 50
-    assert 0.035 < found.rank.within < 0.15
-    assert str(found.rank).startswith("rank within 50 % +- ")
-    shared = isotonic(users=2500, epsilon=1.0, quantile=[0.25, 0.5, 0.75])
-    run(shared, population(2500))
-    assert shared.estimates()[1].rank.within > found.rank.within
-
-
 # -- shuffle rounds --------------------------------------------------------------------------------------------
 
 

@@ -107,7 +107,6 @@ def test_the_ends_are_as_defined():
 def test_nothing_is_certified_where_nothing_was_rejected():
     found = told([(0, 500, 300, 150), (1, 100, 50, 25), (2, 900, 50, 25)]).estimate()
     assert (found.interval.low, found.interval.high) == (None, None)
-    assert "nothing can be certified" in found.notes[0]
     assert "no lower bound" in str(found.interval)
     one_side = told([(1, 100, 320, 60)]).estimate()
     assert one_side.interval.low == 101

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privquant.lab.populations import population_of
-from privquant.lab.run import run
+from privquant.lab.run import drive
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.protocols.base import Protocol
@@ -72,8 +72,8 @@ def simulate_by_asking(
     for trial in range(trials):
         protocol = template.fresh()
         users = population_of(protocol, sample, rng, draw=draw, one_by_one=schedule.kind == "in-flight")
-        run(protocol, users, schedule=schedule)
+        drive(protocol, users, schedule)
         for k, estimate in enumerate(protocol.estimates()):
-            assert estimate.value is not None
-            answers[trial, k] = protocol.domain.index(estimate.value)
+            assert estimate.index is not None
+            answers[trial, k] = estimate.index
     return answers

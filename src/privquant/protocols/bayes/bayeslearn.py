@@ -141,9 +141,6 @@ class BayesLearn(ThresholdProtocol):
 
     # -- state ---------------------------------------------------------------------------------------------
 
-    def _measured(self) -> bool:
-        return self.update == "text" and self._alpha is None
-
     def _progress(self) -> dict[str, Any]:
         form = self._posterior.to_dict() if self.update == "text" else self._table.to_dict()
         return {"steps": self.steps, "posterior": form}

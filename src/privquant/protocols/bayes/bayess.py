@@ -274,9 +274,6 @@ class BayeSS(ThresholdProtocol):
 
     # -- state ---------------------------------------------------------------------------------------------
 
-    def _measured(self) -> bool:
-        return self.final == "search" and self.behaviour == "text" and self._alpha is None
-
     def _progress(self) -> dict[str, Any]:
         form: dict[str, Any] = {"phase": self.phase, "cells": [list(cell) for cell in self._cells]}
         if self._final is not None:

@@ -25,7 +25,7 @@ import numpy as np
 
 from privquant.domain import Domain
 from privquant.errors import InvalidInput, ProtocolError
-from privquant.messages import AnyQuery, Estimate, Guarantee, Interval, Query, Rank
+from privquant.messages import AnyQuery, Estimate, Guarantee, Interval, Query
 from privquant.privacy.coin import Coin
 from privquant.protocols.base import ThresholdProtocol
 from privquant.protocols.isotonic import allocation as course_of
@@ -255,14 +255,7 @@ class Isotonic(ThresholdProtocol):
         found = super()._estimate(quantile)
         if self.interval is None:
             return found
-        bounds = self._certified(self.quantiles.index(quantile))
-        return dataclasses.replace(found, interval=bounds, notes=(*found.notes, _sentence(bounds, quantile)))
-
-    def _rank(self, quantile: float, users: int) -> Rank | None:
-        # Reports are shared, but the search for one quantile may count on its own part only; with an interval the
-        # two sides take their quotas out of it.
-        own = users / len(self.quantiles) * (1.0 if self.interval is None else 1.0 - 2.0 * QUOTA)
-        return super()._rank(quantile, max(1, int(own)))
+        return dataclasses.replace(found, interval=self._certified(self.quantiles.index(quantile)))
 
     def _certified(self, which: int) -> Interval:
         assert self.interval is not None
@@ -335,19 +328,3 @@ def _check_rounds(rounds: Sequence[Sequence[int]], users: int) -> tuple[tuple[in
             f"the rounds have {sum(size for size, _ in found)} users in all, but {users} are planned"
         )
     return found
-
-
-def _sentence(interval: Interval, quantile: float) -> str:
-    """What the interval allows to say."""
-    sides = []
-    if interval.low is not None:
-        sides.append(f"at least {interval.low}")
-    if interval.high is not None:
-        sides.append(f"at most {interval.high}")
-    if not sides:
-        return "nothing can be certified about the quantile from these reports"
-    return (
-        f"with {interval.confidence:.4g} confidence the {quantile:g}-quantile of the population the users were "
-        f"drawn from is {' and '.join(sides)}, if each user answered once and not answering is unrelated to the "
-        "answer"
-    )

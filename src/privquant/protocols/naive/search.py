@@ -30,7 +30,7 @@ class NaiveSearch(ThresholdProtocol):
     """Binary search by batches; in the shuffle model `epsilon` is the local one and `guarantee` says the rest."""
 
     name: ClassVar[str] = "naive"
-    title: ClassVar[str] = "DpNaiveNBS: binary search by batches"
+    title: ClassVar[str] = "naive search, DpNaiveNBS"
     takes_counts: ClassVar[bool] = True
 
     def __init__(self, *args: Any, behaviour: str = "text", **settings: Any) -> None:
@@ -161,9 +161,6 @@ class NaiveSearch(ThresholdProtocol):
     def _waiting_rows(self) -> Iterator[list[int]]:
         for (number, threshold), counts in sorted(self._waiting.items()):
             yield [number, threshold, *counts]
-
-    def _measured(self) -> bool:
-        return self.behaviour == "text"
 
     def _progress(self) -> dict[str, Any]:
         return {

@@ -48,7 +48,7 @@ class Hierarchical(Protocol):
     """
 
     name: ClassVar[str] = "hierarchical"
-    title: ClassVar[str] = "Hierarchical mechanism: one random level of a tree a user"
+    title: ClassVar[str] = "hierarchical mechanism"
     adaptive: ClassVar[bool] = False
     many_quantiles: ClassVar[bool] = True
 
@@ -237,9 +237,6 @@ class Hierarchical(Protocol):
         return total
 
     # -- state ---------------------------------------------------------------------------------------------
-
-    def _measured(self) -> bool:
-        return self.answer == "descent" and self.encoding == "oue"
 
     def _progress(self) -> dict[str, Any]:
         form: dict[str, Any] = {"level_users": list(self.level_users)}

@@ -1,0 +1,120 @@
+"""What may be said of an estimate: how far off it can be, what is certified, what liars can do.
+
+A protocol computes and says nothing. Everything that is said about its answer is said here, from the finished
+protocol and its estimate, once for each estimate that a person reads; a simulation of many trials never comes by.
+Used by `pq.quantile`, `pq.run`, the service and the command line; for a protocol asked and told by hand:
+
+    stated(protocol.estimate(), protocol)
+
+What is promised about privacy is the guarantee's own sentence (`str(estimate.guarantee)`), because it is said on
+the device too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from privquant.messages import Estimate, Interval, Rank
+from privquant.planning.rank import rank_within
+from privquant.privacy.poisoning import breakdown, shift
+from privquant.protocols.base import Protocol
+from privquant.protocols.isotonic.interval import QUOTA
+from privquant.protocols.isotonic.protocol import Isotonic
+from privquant.protocols.tree.hierarchical import Hierarchical
+
+# The options the calibration was measured with. It says nothing about runs that chose otherwise.
+_MEASURED: dict[str, dict[str, Any]] = {
+    "naive": {"behaviour": "text"},
+    "bayess": {"final": "search", "behaviour": "text", "alpha": None},
+    "bayeslearn": {"update": "text", "alpha": None},
+    "hierarchical": {"answer": "descent", "encoding": "oue"},
+}
+
+
+def stated(estimate: Estimate, protocol: Protocol) -> Estimate:
+    """The estimate of this protocol with all that may be said of it; said twice it is the same."""
+    notes = estimate.notes
+    if estimate.interval is not None:
+        certified = interval_sentence(estimate.interval, estimate.quantile)
+        notes = notes if certified in notes else (*notes, certified)
+    return replace(estimate, rank=rank_of(estimate, protocol), notes=notes)
+
+
+def stated_estimates(protocol: Protocol) -> list[Estimate]:
+    """The estimates of all quantiles, each with what may be said of it."""
+    return [stated(estimate, protocol) for estimate in protocol.estimates()]
+
+
+def rank_of(estimate: Estimate, protocol: Protocol) -> Rank | None:
+    """How far the rank of the answer may be off, by experience; None for settings that were not measured."""
+    if estimate.index is None or not _was_measured(protocol):
+        return None
+    return rank_within(
+        protocol.name,
+        estimate.guarantee,
+        users=_users_of_one_quantile(protocol, estimate.users),
+        size=protocol.domain.size,
+        quantile=estimate.quantile,
+    )
+
+
+def _was_measured(protocol: Protocol) -> bool:
+    chosen = protocol.options()
+    if isinstance(protocol, Hierarchical):
+        chosen["encoding"] = protocol.encoding  # left open, it follows from the domain's size
+    return all(chosen[option] == value for option, value in _MEASURED.get(protocol.name, {}).items())
+
+
+def _users_of_one_quantile(protocol: Protocol, users: int) -> int:
+    """The users that the search for one quantile may count on."""
+    if not isinstance(protocol, Isotonic):
+        return users
+    # Reports are shared, but only a quantile's own part is sure to be asked near it; with an interval the two
+    # sides take their quotas out of it.
+    own = users / len(protocol.quantiles) * (1.0 if protocol.interval is None else 1.0 - 2.0 * QUOTA)
+    return max(1, int(own))
+
+
+def interval_sentence(interval: Interval, quantile: float) -> str:
+    """What a certified interval allows to say, with its conditions."""
+    sides = []
+    if interval.low is not None:
+        sides.append(f"at least {interval.low}")
+    if interval.high is not None:
+        sides.append(f"at most {interval.high}")
+    if not sides:
+        return "nothing can be certified about the quantile from these reports"
+    return (
+        f"with {interval.confidence:.4g} confidence the {quantile:g}-quantile of the population the users were "
+        f"drawn from is {' and '.join(sides)}, if each user answered once and not answering is unrelated to the "
+        "answer"
+    )
+
+
+# -- liars ---------------------------------------------------------------------------------------------------
+
+
+def liars_in_a_plan(fraction: float, *, epsilon: float | None, quantile: float) -> str:
+    """What so many liars could do to a collection that is being planned, and how many could do anything."""
+    if epsilon is None:
+        return "No epsilon does it, so nothing can be said about liars."
+    anywhere = breakdown(epsilon=epsilon, quantile=quantile)
+    if fraction >= anywhere:
+        return f"{fraction:.1%} liars can move the answer to an end of the domain (from {100 * anywhere:.2g}% on)."
+    moved = shift(fraction, epsilon=epsilon, quantile=quantile)
+    return (
+        f"{fraction:.1%} liars can move the answer's rank by {100 * moved.low:+.2g} to {100 * moved.high:+.2g} "
+        f"percentile points; {anywhere:.1%} can move it to an end of the domain."
+    )
+
+
+def liars_in_a_run(fraction: float, *, epsilon: float, quantiles: Sequence[float]) -> str:
+    """What so many liars, answering at a time they did not choose, can do to each quantile of a run."""
+    several = len(quantiles) > 1
+    said = "; ".join(
+        f"{shift(fraction, epsilon=epsilon, quantile=q)}{f' at quantile {q:g}' if several else ''}"
+        for q in quantiles
+    )
+    return f"With {fraction:.0%} of liars among the users, {said}."

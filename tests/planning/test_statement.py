@@ -1,0 +1,170 @@
+"""What is said of an estimate: by one place, above the protocols, and only where something is known."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import privquant as pq
+from privquant.domain import Integers
+from privquant.lab import paper_problems, trials
+from privquant.lab.populations import CountUsers, Users
+from privquant.lab.run import drive, run
+from privquant.lab.sample import Sample
+from privquant.messages import Interval
+from privquant.planning import rank, statement
+from privquant.planning.statement import interval_sentence, stated, stated_estimates
+from privquant.protocols.registry import protocol, protocol_names
+
+SIZE = 1024
+DOMAIN = Integers(0, SIZE - 1)
+VALUES = np.random.default_rng(0).integers(0, 1000, 2500)
+SAMPLE = Sample(VALUES, SIZE)
+
+
+def finished(name="isotonic", *, users=2500, epsilon=1.0, **options):
+    made = protocol(name, DOMAIN, users=users, epsilon=epsilon, **options)
+    drive(made, Users(SAMPLE, np.random.default_rng(1)))
+    return made
+
+
+@pytest.mark.parametrize("name", protocol_names())
+def test_a_protocol_says_nothing_and_its_estimate_has_its_index(name):
+    options = {"encoding": "hadamard"} if name == "hierarchical" else {}
+    for found in finished(name, **options).estimates():
+        assert (found.rank, found.notes) == (None, ())
+        assert DOMAIN.value(found.index) == found.value
+
+
+def test_protocols_load_nothing_of_planning():
+    """In a process of its own, with every protocol loaded and one finished; the twin asks for a statement."""
+    code = """
+import sys, numpy as np
+from privquant.domain import Integers
+from privquant.messages import Report
+from privquant.protocols.registry import protocol, protocol_class, protocol_names
+[protocol_class(name) for name in protocol_names()]
+made = protocol("isotonic", Integers(0, 9), users=50, epsilon=1.0, interval=0.9)
+while queries := made.ask(5):
+    made.tell([Report(query, 1) for query in queries])
+assert made.estimate().index is not None
+{more}
+print(sorted(name for name in sys.modules if name.startswith("privquant.planning")))
+"""
+
+    def loaded(more):
+        script = [sys.executable, "-c", code.format(more=more)]
+        return subprocess.run(script, capture_output=True, text=True, check=True, timeout=120).stdout.strip()
+
+    assert loaded("") == "[]"
+    assert "privquant.planning.statement" in loaded("import privquant; privquant.run")
+
+
+def test_many_trials_compute_no_statement(monkeypatch):
+    """Neither the engines nor asking the object itself; one run that a person reads does."""
+    said = []
+    real = rank.rank_within
+    monkeypatch.setattr(statement, "rank_within", lambda *a, **k: said.append(a) or real(*a, **k))
+    for name in ("naive", "isotonic", "bayess"):
+        trials(VALUES[:60], protocol=name, epsilon=1.0, domain=DOMAIN, trials=3, seed=1)
+    from privquant.lab.engine import simulate_by_asking
+
+    template = protocol("isotonic", DOMAIN, users=60, epsilon=1.0)
+    simulate_by_asking(template, SAMPLE, 3, np.random.default_rng(1))
+    assert said == []
+    run(template.fresh(), CountUsers(SAMPLE, np.random.default_rng(1)))
+    assert len(said) == 1
+
+
+def test_an_estimate_says_how_far_off_runs_like_it_are():
+    made = protocol("isotonic", DOMAIN, users=2500, epsilon=1.0)
+    assert stated(made.estimate(), made).rank is None
+    found = run(made, CountUsers(SAMPLE, np.random.default_rng(1)))
+    # the limit at this coin is 4.2 points; the worst anybody could be off is 50
+    assert 0.035 < found.rank.within < 0.15
+    assert str(found.rank).startswith("rank within 50 % +- ")
+    assert stated(found, made) == found == stated(made.estimate(), made)
+
+
+def test_users_are_counted_for_one_quantile():
+    """With several quantiles each counts on its own part; an interval's two sides take theirs out of it."""
+    alone = stated_estimates(finished())[0].rank.within
+    third = stated_estimates(finished(quantile=[0.25, 0.5, 0.75]))[1].rank.within
+    beside = stated_estimates(finished(interval=0.95))[0].rank.within
+    fewer = rank.rank_within("isotonic", finished().guarantee, users=2500 // 3, size=SIZE, quantile=0.5)
+    assert third == fewer.within
+    assert alone < beside
+    assert alone < third
+
+
+NOT_MEASURED = [
+    ("naive", {"behaviour": "published"}),
+    ("bayess", {"final": "test"}),
+    ("bayess", {"behaviour": "published"}),
+    ("bayess", {"alpha": 0.1}),
+    ("bayeslearn", {"update": "counts"}),
+    ("bayeslearn", {"alpha": 0.1}),
+    ("hierarchical", {"encoding": "hadamard"}),
+    ("hierarchical", {"encoding": "sue"}),
+    ("hierarchical", {"answer": "argmin"}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), NOT_MEASURED)
+def test_nothing_is_said_of_settings_that_were_not_measured(name, options):
+    assert stated_estimates(finished(name, users=300, **options))[0].rank is None
+    assert stated_estimates(finished(name, users=300))[0].rank is not None
+
+
+def test_the_options_that_were_measured_are_options():
+    for name, measured in statement._MEASURED.items():
+        assert measured.keys() <= protocol(name, DOMAIN, users=10, epsilon=1.0).options().keys()
+
+
+def test_a_tree_whose_encoding_follows_from_its_size_is_known_by_what_it_became():
+    wide = protocol("hierarchical", Integers(0, 2**30), users=10, epsilon=1.0)
+    assert wide.encoding == "hadamard"
+    assert stated(wide.estimate_at(5, 0.5, users=10), wide).rank is None
+    small = protocol("hierarchical", DOMAIN, users=10, epsilon=1.0)
+    assert stated(small.estimate_at(5, 0.5, users=10), small).rank is not None
+
+
+def test_the_interval_is_put_into_words_once():
+    made = finished(epsilon=4.0, interval=0.95)
+    bare = made.estimate()
+    assert bare.interval is not None
+    found = stated(bare, made)
+    assert found.notes == (interval_sentence(bare.interval, 0.5),)
+    assert stated(found, made) == found
+    assert pq.median(VALUES, epsilon=4.0, domain=DOMAIN, interval=0.95, rng=1).notes[0].startswith("with 0.95 ")
+
+
+def test_the_words_of_an_interval():
+    both = interval_sentence(Interval(3, 9, 0.95), 0.9)
+    assert both.startswith("with 0.95 confidence the 0.9-quantile of the population")
+    assert "is at least 3 and at most 9, if each user answered once" in both
+    assert "at least" not in interval_sentence(Interval(None, 9, 0.95), 0.9)
+    assert interval_sentence(Interval(None, None, 0.95), 0.5).startswith("nothing can be certified")
+
+
+@pytest.mark.parametrize("name", ["naive", "isotonic"])
+def test_a_padded_quantile_claims_nothing_from_a_table_of_medians(name):
+    found = paper_problems.padded_quantile(
+        VALUES, 0.9, epsilon=2.0, domain=DOMAIN, rng=np.random.default_rng(1), protocol=name
+    )
+    assert (found.rank, found.quantile, found.users) == (None, 0.9, 2500)
+    assert found.notes == ("the median with 2500 virtual users",)
+    direct = paper_problems.empirical_quantile(
+        VALUES, 0.9, epsilon=2.0, domain=DOMAIN, rng=np.random.default_rng(1), protocol=name
+    )
+    assert direct.rank.quantile == 0.9
+
+
+def test_liars_are_told_the_same_in_a_plan_and_in_a_run():
+    plan = statement.liars_in_a_plan(0.01, epsilon=1.0, quantile=0.5)
+    assert plan.startswith("1.0% liars can move the answer's rank by -1.1 to +1.1 percentile points; 31.6% can")
+    one = statement.liars_in_a_run(0.01, epsilon=1.0, quantiles=[0.5])
+    assert one == "With 1% of liars among the users, liars can move the answer's rank by -1.1 to +1.1 points."
+    two = statement.liars_in_a_run(0.01, epsilon=1.0, quantiles=[0.5, 0.9])
+    assert two.count(" at quantile ") == 2
