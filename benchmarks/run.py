@@ -26,6 +26,8 @@ SECTIONS = {
     "does it. Ratio: dense over ours, a user.",
     "counts": "Naive search and the tree by exact counts against asking every simulated user. Ratio: by users over "
     "by counts, a trial.",
+    "isotonic": "Isotonic search by counts, to 10^9 users, against asking every simulated user one by one. "
+    "Ratio: one by one over by counts, a trial.",
     "unary": "Optimized unary encoding of pure-ldp, the library of the paper's experiments, against ours. Ratio: "
     "theirs over ours, a user.",
     "paper": "All Pareto cells of the paper: 6 data sets, 10 epsilons, 200 trials, 3 mechanisms, argmin included.",
