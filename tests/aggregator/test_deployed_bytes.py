@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privquant import wire
-from privquant.aggregator.campaign_protocol import Fold, campaign_options
+from privquant.aggregator.campaign_protocol import CampaignProtocol, campaign_options
 from privquant.aggregator.campaigns import hash_link
 from privquant.aggregator.invite_page import policy_of
 from privquant.aggregator.keys import KeyRing
@@ -138,12 +138,12 @@ def test_messages_and_refusals_are_spelled_as_before() -> None:
 
 
 def test_stored_counts_lead_to_the_same_state_and_the_same_next_questions() -> None:
-    fold = Fold(WAY)
+    search = CampaignProtocol(WAY)
     rows = [Counts(Query(c, coin, phase, arm), n, s) for phase, arm, coin, c, n, s in GOLDEN["counts"]]
-    fold.update(rows)
-    queries = [[q.phase, q.arm, q.coin, q.threshold, users] for q, users in fold.next_queries()]
+    search.update(rows)
+    queries = [[q.phase, q.arm, q.coin, q.threshold, users] for q, users in search.next_queries()]
     assert queries == GOLDEN["next queries"]
-    assert fold.next_due() == GOLDEN["next due"]
-    state = json.dumps(fold.protocol.state(), sort_keys=True).encode()
+    assert search.next_due() == GOLDEN["next due"]
+    state = json.dumps(search.protocol.state(), sort_keys=True).encode()
     assert hashlib.sha256(state).hexdigest() == GOLDEN["state"]
-    assert [[e.quantile, e.value, e.users] for e in fold.estimates()] == GOLDEN["estimates"]
+    assert [[e.quantile, e.value, e.users] for e in search.estimates()] == GOLDEN["estimates"]

@@ -1,6 +1,6 @@
 """The HTTP API: the operator's routes, health, metrics, and an OpenAPI 3.1 document of everything.
 
-Device routes are answered by `Front` before they get here; they are declared here so that the document has them,
+Device routes are answered by `AsgiApp` before they get here; they are declared here so that the document has them,
 and answer the same way if they are reached.
 """
 
@@ -23,7 +23,7 @@ from starlette.routing import Match, Route
 from privquant import __version__
 from privquant.aggregator import metrics
 from privquant.aggregator.campaigns import WrongState
-from privquant.aggregator.devices import Answer, Refused, problem
+from privquant.aggregator.devices import Reply, RequestRefused, problem
 from privquant.aggregator.form_errors import in_words
 from privquant.aggregator.forms import (
     CAMPAIGN_ID,
@@ -62,13 +62,13 @@ async def _operator(
 ) -> Operator:
     found = None if given is None else await who_is(request.app.state.engine, given.credentials)
     if found is None:
-        raise Refused("unauthorized", "give an operator's token as 'Authorization: Bearer ...'")
+        raise RequestRefused("unauthorized", "give an operator's token as 'Authorization: Bearer ...'")
     return found
 
 
 async def _admin(found: Annotated[Operator, Depends(_operator)]) -> Operator:
     if found.role != "admin":
-        raise Refused("forbidden", f"{found.name} is a {found.role}; this takes an admin")
+        raise RequestRefused("forbidden", f"{found.name} is a {found.role}; this takes an admin")
     return found
 
 
@@ -104,7 +104,7 @@ def build_api(service: Service) -> FastAPI:
     return app
 
 
-def _to_response(answer: Answer) -> Response:
+def _to_response(answer: Reply) -> Response:
     headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
     if answer.retry_after is not None:
         headers["retry-after"] = str(answer.retry_after)
@@ -120,12 +120,12 @@ def _handle_errors(app: FastAPI) -> None:
             answer.allow = _methods_at(app, request)
         return _to_response(answer)
 
-    kinds = (RequestValidationError, HTTPException, PrivquantError, Refused, SQLAlchemyError, OSError)
+    kinds = (RequestValidationError, HTTPException, PrivquantError, RequestRefused, SQLAlchemyError, OSError)
     for kind in kinds:
         app.add_exception_handler(kind, refuse)
 
     async def own_fault(_request: Request, _error: Exception) -> Response:
-        return _to_response(problem("unavailable"))  # `Front` writes it to the log
+        return _to_response(problem("unavailable"))  # `AsgiApp` writes it to the log
 
     app.add_exception_handler(Exception, own_fault)
 
@@ -139,8 +139,8 @@ def _methods_at(app: FastAPI, request: Request) -> str:
     return ", ".join(sorted(found))
 
 
-def _answer_to(error: Exception) -> Answer:
-    if isinstance(error, Refused):
+def _answer_to(error: Exception) -> Reply:
+    if isinstance(error, RequestRefused):
         return problem(error.code, error.detail, error.retry_after)
     if isinstance(error, RequestValidationError):
         broken = error.errors()[0]["type"] == "json_invalid"
@@ -166,7 +166,7 @@ def _add_health(app: FastAPI, service: Service) -> None:
     @app.get("/readyz", tags=["health"], summary="The store answers")
     async def readyz() -> dict[str, str]:
         if not service.ready:
-            raise Refused("unavailable")
+            raise RequestRefused("unavailable")
         await service.check()
         return {"status": "ready"}
 
@@ -223,7 +223,7 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
         @app.post(f"/v1/campaigns/{{id}}/{name}", tags=tags, summary=f"{name} the campaign", name=name)
         async def turned(id: CampaignId, by: Admin) -> StateForm:
             await act(id, by.name)
-            await service.desk.refresh_one(id)
+            await service.cache.refresh_one(id)
             return StateForm(id=id, state=after)
 
     turn("pause", lambda id, by: service.campaigns.pause(id, by), "paused")
@@ -241,7 +241,7 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
     @app.delete("/v1/campaigns/{id}", status_code=204, tags=tags, summary="Erase a closed campaign")
     async def delete(id: CampaignId, by: Admin) -> None:
         await service.campaigns.delete(id, by.name)
-        await service.desk.refresh()
+        await service.cache.refresh()
 
     @app.get("/v1/audit", tags=tags, summary="The last acts of operators")
     async def audit(_by: Admin, last: Annotated[int, Query(ge=1, le=10_000)] = 100) -> list[AuditLine]:
@@ -286,10 +286,10 @@ def _add_invite_page(app: FastAPI, service: Service) -> None:
     )
     async def page(id: PageId, request: Request) -> Response:
         if "text/html" not in request.headers.get("accept", "").lower():
-            raise Refused(
+            raise RequestRefused(
                 "not-found", "an invite is answered with `privquant answer`; only browsers get a page here"
             )
-        view = await service.desk.view(id) if re.fullmatch(CAMPAIGN_ID, id) else None
+        view = await service.cache.view(id) if re.fullmatch(CAMPAIGN_ID, id) else None
         if view is None:
             return HTMLResponse(missing_page(), 404, HEADERS)
         return HTMLResponse(invite_page(view.manifest, view.state, f"{service.settings.url}/c/{id}"), 200, HEADERS)

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from privquant.aggregator.devices import Answer, match, problem
+from privquant.aggregator.devices import Reply, match, problem
 from privquant.aggregator.service import Service
 
 Scope = MutableMapping[str, Any]
@@ -27,7 +27,7 @@ class _Hangup(Exception):
     """The client went away before its request was whole."""
 
 
-class Front:
+class AsgiApp:
     """An ASGI application."""
 
     def __init__(self, service: Service, api: Asgi) -> None:
@@ -59,20 +59,20 @@ class Front:
             if not answered:
                 await respond(send, problem("unavailable"))
 
-    async def _device(self, route: tuple[str, str], scope: Scope, receive: Receive) -> Answer:
+    async def _device(self, route: tuple[str, str], scope: Scope, receive: Receive) -> Reply:
         identity, name = route
-        body: bytes | Answer = b""
+        body: bytes | Reply = b""
         if scope["method"] not in ("GET", "HEAD"):
             body = await read_body(scope, receive, max(self._service.devices.limit(name), 1))
-        if isinstance(body, Answer):
+        if isinstance(body, Reply):
             return body
         return await self._service.devices.handle(identity, name, scope["method"], body)
 
     async def _operator(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body: bytes | Answer = b""
+        body: bytes | Reply = b""
         if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
             body = await read_body(scope, receive, MAX_OPERATOR_BODY)
-        if isinstance(body, Answer):
+        if isinstance(body, Reply):
             await respond(send, body)
             return
         whole = body
@@ -88,7 +88,7 @@ class Front:
         await self._api(scope, replay, send)
 
 
-async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes | Answer:
+async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes | Reply:
     """The whole body, or the refusal of one that is too large or too slow."""
     for name, value in scope["headers"]:
         if name == b"content-length" and (len(value) > 12 or not value.isdigit() or int(value) > limit):
@@ -116,7 +116,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes | Answe
         return problem("too-slow", f"a body is to arrive within {SLOWEST_BODY:g} seconds")
 
 
-async def respond(send: Send, answer: Answer, *, head: bool = False) -> None:
+async def respond(send: Send, answer: Reply, *, head: bool = False) -> None:
     headers = [
         (b"content-type", answer.media.encode("ascii")),
         (b"content-length", b"%d" % len(answer.body)),

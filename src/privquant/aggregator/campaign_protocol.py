@@ -1,4 +1,4 @@
-"""From stored counts to a protocol: the estimate of a campaign is a fold, never a state of its own.
+"""From stored counts to a protocol: what a campaign estimates follows from its counts, and is no state of its own.
 
 Only protocols whose whole state is a count per query are offered: reports are stored without their order, and
 sums over them can be told in any order, again after a restart, and by two processes at once.
@@ -73,7 +73,7 @@ def _option(value: str | int | bool | None) -> str | int | float | bool | None:
     return value
 
 
-class Fold:
+class CampaignProtocol:
     """A protocol kept up to date with the counts of a campaign.
 
     Counts only grow, so what is new is the difference to what was told; the order of reports never enters.
@@ -93,7 +93,7 @@ class Fold:
             if (row.answered, row.ones) == (answered, ones):
                 continue
             if row.answered < answered or row.ones < ones:
-                raise ProtocolError(f"the counts of {row.query} went down; start from a new fold")
+                raise ProtocolError(f"the counts of {row.query} went down; start from nothing")
             self.protocol.tell_counts(row.query, row.answered - answered, row.ones - ones)
             self._told[key] = (row.answered, row.ones)
             new = True
@@ -123,6 +123,6 @@ def key_of(query: Query) -> Key:
 
 def estimates_of(manifest: Manifest, counts: Iterable[Counts]) -> list[Estimate]:
     """The estimates that follow from counts, from nothing."""
-    fold = Fold(manifest)
-    fold.update(counts)
-    return fold.estimates()
+    search = CampaignProtocol(manifest)
+    search.update(counts)
+    return search.estimates()

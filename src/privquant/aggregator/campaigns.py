@@ -18,7 +18,7 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from privquant.aggregator.alarms import alarms, poisoning
-from privquant.aggregator.campaign_protocol import Fold, Options, campaign_options, estimates_of, key_of
+from privquant.aggregator.campaign_protocol import CampaignProtocol, Options, campaign_options, estimates_of, key_of
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.operators import note
 from privquant.aggregator.store import schema
@@ -83,9 +83,9 @@ class Draft:
 class Campaigns:
     """Acts on the campaigns of one store. `url` is what invites start with."""
 
-    def __init__(self, engine: AsyncEngine, hot: DeviceStore, keys: KeyRing, url: str) -> None:
+    def __init__(self, engine: AsyncEngine, store: DeviceStore, keys: KeyRing, url: str) -> None:
         self.engine = engine
-        self.hot = hot
+        self.store = store
         self.keys = keys
         self.url = url
 
@@ -113,7 +113,7 @@ class Campaigns:
             nonce=new_nonce(),
         )
         # Refuses what cannot run, before anything is stored.
-        first = await asyncio.to_thread(lambda: Fold(manifest).next_queries())
+        first = await asyncio.to_thread(lambda: CampaignProtocol(manifest).next_queries())
         async with writing(self.engine) as db:
             made = await db.execute(
                 insert(schema.campaign).values(
@@ -132,7 +132,7 @@ class Campaigns:
 
     async def overview(self) -> list[dict[str, Any]]:
         found = []
-        for row in await self.hot.campaigns():
+        for row in await self.store.campaigns():
             manifest = manifest_of(row.envelope)
             found.append(
                 {
@@ -217,8 +217,8 @@ class Campaigns:
         async with writing(self.engine) as db:
             await db.execute(delete(schema.pin).where(schema.pin.c.campaign == number))
             await db.execute(delete(schema.published).where(schema.published.c.campaign == number))
-        await self.hot.seal(1)
-        await self.hot.sweep()
+        await self.store.seal(1)
+        await self.store.sweep()
 
     async def export(self, identity: str) -> dict[str, Any]:
         """Everything that is not a token: manifest, signature, counts per query, estimates."""
@@ -289,7 +289,7 @@ class Campaigns:
                 await db.execute(delete(table).where(table.c.campaign == number))
             await db.execute(delete(schema.campaign).where(schema.campaign.c.no == number))
             await note(db, by, "delete", identity)
-        await self.hot.sweep()
+        await self.store.sweep()
 
     async def _open(self, identity: str) -> tuple[int, TicketOffice, Manifest]:
         async with reading(self.engine) as db:

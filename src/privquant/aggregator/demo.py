@@ -51,7 +51,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DemoResult:
     """How the demo ended. `exact`: every device's report was counted, once, as the bit it sent."""
 
     devices: int
@@ -88,7 +88,7 @@ def rank_error(values: list[int], estimate: int, quantile: float) -> float:
     return max(0.0, below - quantile, quantile - up_to)
 
 
-def run(devices: int, *, epsilon: float = 1.0, seed: int = 1, show: Callable[[Moment], None]) -> Outcome:
+def run(devices: int, *, epsilon: float = 1.0, seed: int = 1, show: Callable[[Moment], None]) -> DemoResult:
     """Run it all in a folder that is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="privquant-demo-") as folder:
         return _Demo(Path(folder), devices, epsilon, seed, show).run()
@@ -109,7 +109,7 @@ class _Demo:
         self.estimate: int | None = None
         self.restart_seconds = 0.0
 
-    def run(self) -> Outcome:
+    def run(self) -> DemoResult:
         self.token = asyncio.run(self._operator())
         self._say("starting the server")
         self.server.start()
@@ -235,7 +235,7 @@ class _Demo:
     def _say(self, event: str) -> None:
         self.show(Moment(len(self.receipts), len(self.values), self.estimate, event))
 
-    def _outcome(self, campaign: str, seconds: float) -> Outcome:
+    def _outcome(self, campaign: str, seconds: float) -> DemoResult:
         verified = self._call("GET", f"/v1/campaigns/{campaign}/verify")
         exported = self._call("GET", f"/v1/campaigns/{campaign}/export")
         privacy = self._call("GET", f"/v1/campaigns/{campaign}")["privacy"]
@@ -250,7 +250,7 @@ class _Demo:
             self._say(f"{len(failed)} devices did not answer, the first because: {failed[0]}")
         value = exported["estimates"][0]["value"]
         every_one = sum(sent.values()) == len(self.values) and +counted == sent
-        return Outcome(
+        return DemoResult(
             devices=len(self.values),
             acknowledged=sum(sent.values()),
             counted=sum(counted.values()),

@@ -48,7 +48,7 @@ def run(settings: Settings) -> int:
 
 def _serve(settings: Settings, listening: int | None = None) -> int:
     from privquant.aggregator.api import build_api
-    from privquant.aggregator.asgi import Front
+    from privquant.aggregator.asgi import AsgiApp
     from privquant.aggregator.service import Service
 
     logs.configure(settings.log_level)
@@ -57,7 +57,7 @@ def _serve(settings: Settings, listening: int | None = None) -> int:
     sys.setswitchinterval(0.0005)
     service = Service(settings)
     config = uvicorn.Config(
-        Front(service, build_api(service)),
+        AsgiApp(service, build_api(service)),
         host=settings.host,
         port=settings.port,
         fd=listening,

@@ -8,7 +8,7 @@ sent afterwards is never taken back. For every ask there is one outcome:
     Spend   count this report. The token's id is inserted ON CONFLICT DO NOTHING; only if it was new is the
             report's (query, bit) written; the token's pin is erased in the same transaction.
             -> COUNTED, or SPENT (counted before), or CLOSED
-    Claim   take a place of the open link for this token.
+    Admit   take a place of the open link for this token.
             -> COUNTED, or HAS (it has one), or FULL, CLOSED
 
 `commit` raises Unavailable when the database does not answer or the transaction had to be given up. The outcome is
@@ -65,16 +65,16 @@ class Spend:
 
 
 @dataclass(slots=True)
-class Claim:
+class Admit:
     campaign: int
     id: bytes
 
 
-Ask = Pin | Spend | Claim
+Ask = Pin | Spend | Admit
 
 
 @dataclass(slots=True)
-class Outcome:
+class AskResult:
     what: What
     box: bytes | None = None
 
@@ -101,7 +101,7 @@ class DeviceStore(ABC):
     """The part of a store the device routes run on."""
 
     @abstractmethod
-    async def commit(self, asks: list[Ask]) -> list[Outcome]:
+    async def commit(self, asks: list[Ask]) -> list[AskResult]:
         """One transaction for all; see the module's promise."""
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Open the database for everything that is not hot, creating and migrating it first."""
+"""Open the database for operators, creating and migrating it first."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def open_engine(settings: Settings) -> AsyncEngine:
         async def connect() -> Any:
             return await asyncpg.connect(
                 settings.database, timeout=5
-            )  # one reading of the address, as in PostgresDevices
+            )  # one reading of the address, as in PostgresDeviceStore
 
         return create_async_engine(
             "postgresql+asyncpg://", async_creator=connect, pool_size=4, max_overflow=4, pool_pre_ping=True

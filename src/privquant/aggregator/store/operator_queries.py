@@ -1,4 +1,4 @@
-"""Everything that is not hot, over SQLAlchemy: transactions, and what is read in more than one place."""
+"""Everything that is not store, over SQLAlchemy: transactions, and what is read in more than one place."""
 
 from __future__ import annotations
 

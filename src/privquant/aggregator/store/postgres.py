@@ -1,4 +1,4 @@
-"""The hot part of the store on PostgreSQL: the same transaction, as statements over arrays.
+"""What device requests need of the store on PostgreSQL: the same transaction, as statements over arrays.
 
 Several processes run these at once. Rows are inserted in the order of their keys, so two groups with the same
 tokens queue up rather than lock each other out; should the database still see a deadlock, the group is run again.
@@ -13,12 +13,12 @@ from typing import Any
 import asyncpg
 
 from privquant.aggregator.store.base import (
+    Admit,
     Ask,
+    AskResult,
     CampaignRow,
-    Claim,
     Counts,
     DeviceStore,
-    Outcome,
     Pin,
     Spend,
     Unavailable,
@@ -114,7 +114,7 @@ _GONE = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 Key = tuple[int, bytes]
 
 
-class PostgresDevices(DeviceStore):
+class PostgresDeviceStore(DeviceStore):
     """A small pool for groups, and one connection of its own for the publisher's lock."""
 
     def __init__(self, dsn: str) -> None:
@@ -132,7 +132,7 @@ class PostgresDevices(DeviceStore):
                 )
             return self._pool
 
-    async def commit(self, asks: list[Ask]) -> list[Outcome]:
+    async def commit(self, asks: list[Ask]) -> list[AskResult]:
         for _ in range(5):
             try:
                 pool = await self._connections()
@@ -144,15 +144,15 @@ class PostgresDevices(DeviceStore):
                 raise Unavailable(f"PostgreSQL did not take the transaction: {type(error).__name__}") from error
         raise Unavailable("PostgreSQL gave the transaction up five times over locks")
 
-    async def _transact(self, db: Any, asks: list[Ask]) -> list[Outcome]:
+    async def _transact(self, db: Any, asks: list[Ask]) -> list[AskResult]:
         async with db.transaction():
             return await self._apply(db, asks)  # returns after the commit, which ends the block
 
-    async def _apply(self, db: Any, asks: list[Ask]) -> list[Outcome]:
-        outcomes: list[Outcome | None] = [None] * len(asks)
+    async def _apply(self, db: Any, asks: list[Ask]) -> list[AskResult]:
+        outcomes: list[AskResult | None] = [None] * len(asks)
         pins = [(i, a) for i, a in enumerate(asks) if isinstance(a, Pin)]
         spends = [(i, a) for i, a in enumerate(asks) if isinstance(a, Spend)]
-        claims = [(i, a) for i, a in enumerate(asks) if isinstance(a, Claim)]
+        claims = [(i, a) for i, a in enumerate(asks) if isinstance(a, Admit)]
         states: dict[int, str] = {}
         if spends or claims:
             numbers = sorted({a.campaign for _, a in spends} | {a.campaign for _, a in claims})
@@ -165,7 +165,7 @@ class PostgresDevices(DeviceStore):
             await self._spend(db, spends, states, outcomes)
         return [outcome for outcome in outcomes if outcome is not None]
 
-    async def _pin(self, db: Any, pins: list[tuple[int, Pin]], outcomes: list[Outcome | None]) -> None:
+    async def _pin(self, db: Any, pins: list[tuple[int, Pin]], outcomes: list[AskResult | None]) -> None:
         # Of two asks for one token in a group the first offers its box; both are answered with what is stored.
         offers: dict[Key, Pin] = {}
         for _, ask in pins:
@@ -191,16 +191,16 @@ class PostgresDevices(DeviceStore):
             key = (ask.campaign, ask.id)
             if key in made:
                 first = offers[key] is ask
-                outcomes[i] = Outcome(What.PINNED if first else What.HAS, offers[key].box)
+                outcomes[i] = AskResult(What.PINNED if first else What.HAS, offers[key].box)
             elif known[key]["spent"]:
-                outcomes[i] = Outcome(What.SPENT)
+                outcomes[i] = AskResult(What.SPENT)
             elif known[key]["box"] is not None:
-                outcomes[i] = Outcome(What.HAS, known[key]["box"])
+                outcomes[i] = AskResult(What.HAS, known[key]["box"])
             else:
-                outcomes[i] = Outcome(What.NONE if known[key]["issued"] else What.UNKNOWN)
+                outcomes[i] = AskResult(What.NONE if known[key]["issued"] else What.UNKNOWN)
 
     async def _spend(
-        self, db: Any, spends: list[tuple[int, Spend]], states: dict[int, str], outcomes: list[Outcome | None]
+        self, db: Any, spends: list[tuple[int, Spend]], states: dict[int, str], outcomes: list[AskResult | None]
     ) -> None:
         live: dict[Key, Spend] = {}
         over = []
@@ -229,25 +229,25 @@ class PostgresDevices(DeviceStore):
         counted = {id(ask) for ask in fresh}
         for i, ask in spends:
             if outcomes[i] is None:
-                outcomes[i] = Outcome(What.COUNTED if id(ask) in counted else What.SPENT)
+                outcomes[i] = AskResult(What.COUNTED if id(ask) in counted else What.SPENT)
         if over:
             rows = await db.fetch(_KNOWN, [a.campaign for _, a in over], [a.id for _, a in over])
             spent = {(row[0], row[1]): row["spent"] for row in rows}
             for i, ask in over:
-                outcomes[i] = Outcome(What.SPENT if spent[(ask.campaign, ask.id)] else What.CLOSED)
+                outcomes[i] = AskResult(What.SPENT if spent[(ask.campaign, ask.id)] else What.CLOSED)
 
-    async def _claim(self, db: Any, ask: Claim, state: str | None) -> Outcome:
+    async def _claim(self, db: Any, ask: Admit, state: str | None) -> AskResult:
         known = (await db.fetch(_KNOWN, [ask.campaign], [ask.id]))[0]
         if known["issued"]:
-            return Outcome(What.HAS)
+            return AskResult(What.HAS)
         if state != "open":
-            return Outcome(What.CLOSED)
+            return AskResult(What.CLOSED)
         if await db.fetchval(_TAKE, ask.campaign) is None:
-            return Outcome(What.FULL)
+            return AskResult(What.FULL)
         if await db.fetchval(_ADMIT, ask.campaign, ask.id) is None:
             await db.execute(_GIVE_BACK, ask.campaign)
-            return Outcome(What.HAS)
-        return Outcome(What.COUNTED)
+            return AskResult(What.HAS)
+        return AskResult(What.COUNTED)
 
     async def seal(self, least: int) -> int:
         try:

@@ -1,4 +1,4 @@
-"""The hot part of the store on SQLite: one writer, group commit, WAL with synchronous=FULL.
+"""What device requests need of the store on SQLite: one writer, group commit, WAL with synchronous=FULL.
 
 Statements run on the event loop's own thread: each takes microseconds and SQLite gives up the interpreter lock
 around every one of them, so on a second thread each would queue for that lock behind the event loop. Only what
@@ -18,12 +18,12 @@ from secrets import SystemRandom
 from typing import Any, TypeVar
 
 from privquant.aggregator.store.base import (
+    Admit,
     Ask,
+    AskResult,
     CampaignRow,
-    Claim,
     Counts,
     DeviceStore,
-    Outcome,
     Pin,
     Spend,
     Unavailable,
@@ -104,7 +104,7 @@ def _connect(file: Path) -> sqlite3.Connection:
     return connection
 
 
-class SqliteDevices(DeviceStore):
+class SqliteDeviceStore(DeviceStore):
     """One connection that writes; the file is created and migrated already."""
 
     def __init__(self, file: Path) -> None:
@@ -115,7 +115,7 @@ class SqliteDevices(DeviceStore):
         self._db, self._reader, self._counter = (_connect(file) for _ in range(3))
         self._db.execute("PRAGMA busy_timeout=0")  # waiting is done by the event loop
 
-    async def commit(self, asks: list[Ask]) -> list[Outcome]:
+    async def commit(self, asks: list[Ask]) -> list[AskResult]:
         async with self._lock:
             try:
                 await self._begin()
@@ -142,7 +142,7 @@ class SqliteDevices(DeviceStore):
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
 
-    def _apply(self, asks: list[Ask]) -> list[Outcome]:
+    def _apply(self, asks: list[Ask]) -> list[AskResult]:
         run = self._db.execute
         states: dict[int, str | None] = {}
         for number in {ask.campaign for ask in asks}:
@@ -164,37 +164,37 @@ class SqliteDevices(DeviceStore):
         self._db.executemany(_REPORT, rows)
         return outcomes
 
-    def _spend(self, ask: Spend, state: str | None) -> Outcome:
+    def _spend(self, ask: Spend, state: str | None) -> AskResult:
         key = (ask.campaign, ask.id)
         if state not in ("open", "paused"):
             spent = self._db.execute(_IS_SPENT, key).fetchone() is not None
-            return Outcome(What.SPENT if spent else What.CLOSED)
+            return AskResult(What.SPENT if spent else What.CLOSED)
         new = self._db.execute(_SPEND, key).fetchone() is not None
         if new:
             self._db.execute(_UNPIN, key)
-        return Outcome(What.COUNTED if new else What.SPENT)
+        return AskResult(What.COUNTED if new else What.SPENT)
 
-    def _pin(self, ask: Pin) -> Outcome:
+    def _pin(self, ask: Pin) -> AskResult:
         run, key = self._db.execute, (ask.campaign, ask.id)
         if ask.box is not None and run(_PIN, (*key, ask.box, ask.lease)).fetchone() is not None:
-            return Outcome(What.PINNED, ask.box)
+            return AskResult(What.PINNED, ask.box)
         row = run(_PIN_OF, key).fetchone()
         if row is not None:
-            return Outcome(What.HAS, row[0])
+            return AskResult(What.HAS, row[0])
         if run(_IS_SPENT, key).fetchone() is not None:
-            return Outcome(What.SPENT)
-        return Outcome(What.UNKNOWN if run(_IS_TOKEN, key).fetchone() is None else What.NONE)
+            return AskResult(What.SPENT)
+        return AskResult(What.UNKNOWN if run(_IS_TOKEN, key).fetchone() is None else What.NONE)
 
-    def _claim(self, ask: Claim, state: str | None) -> Outcome:
+    def _claim(self, ask: Admit, state: str | None) -> AskResult:
         run, key = self._db.execute, (ask.campaign, ask.id)
         if run(_IS_TOKEN, key).fetchone() is not None:
-            return Outcome(What.HAS)
+            return AskResult(What.HAS)
         if state != "open":
-            return Outcome(What.CLOSED)
+            return AskResult(What.CLOSED)
         if run(_TAKE, (ask.campaign,)).fetchone() is None:
-            return Outcome(What.FULL)
+            return AskResult(What.FULL)
         run(_ADMIT, key)
-        return Outcome(What.COUNTED)
+        return AskResult(What.COUNTED)
 
     async def seal(self, least: int) -> int:
         async with self._lock:
