@@ -75,6 +75,21 @@ def test_the_manifest_is_signed_and_may_be_cached_for_ever(scene: Scene, campaig
     assert "server" not in headers
 
 
+def test_every_route_of_the_table_is_served_and_in_the_document(scene: Scene, campaign: str) -> None:
+    paths = scene.call("GET", "/openapi.json")["paths"]
+    for route in wire.ROUTES:
+        assert list(paths[wire.path_of("{id}", route.name)]) == [route.method.lower()]
+        wrong = send(scene, "PUT", wire.path_of(campaign, route.name), b"")
+        assert (code(wrong), wrong[2]["allow"]) == ("method-not-allowed", route.method)
+        answer = send(scene, route.method, wire.path_of("3F", route.name), b"{}" if route.most_sent else None)
+        assert (answer[0], code(answer)) == (422, "invalid")
+        assert answer[2]["cache-control"] == "no-store"
+        assert "64 lower-case hex digits" in answer[1]["detail"]
+    assert {path for path in paths if path.rpartition("/")[2] in {route.name for route in wire.ROUTES}} == {
+        wire.path_of("{id}", route.name) for route in wire.ROUTES
+    }
+
+
 def test_a_token_keeps_the_query_it_was_given_first(scene: Scene, campaign: str) -> None:
     (token,) = scene.tokens(campaign, 1)
     first = ask(scene, campaign, token)

@@ -27,12 +27,13 @@ from privquant.aggregator.store.operator_queries import (
     as_dict,
     find_campaign,
     manifest_of,
-    published_rows,
+    publish,
     read_counts,
     reading,
     size_of,
     writing,
 )
+from privquant.aggregator.store.statements import COUNTS_FROM_LOG
 from privquant.aggregator.tickets import TicketOffice
 from privquant.domain import Domain
 from privquant.errors import InvalidInput, PrivquantError
@@ -125,8 +126,7 @@ class Campaigns:
             )
             assert made.inserted_primary_key is not None
             number = made.inserted_primary_key[0]
-            if first:
-                await db.execute(insert(schema.published), published_rows(number, first))
+            await publish(db, number, first)
             await note(db, by, "create", manifest.id, manifest.measurement)
         return manifest.id
 
@@ -150,7 +150,7 @@ class Campaigns:
         """State, progress and estimates."""
         async with reading(self.engine) as db:
             number, state, manifest = await find_campaign(db, identity)
-            counts = await read_counts(db, number, sealed_from=schema.count)
+            counts = await read_counts(db, number)
             issued = await size_of(db, schema.token, number)
             in_flight = await size_of(db, schema.pin, number)
             places = (await db.execute(select(schema.link).where(schema.link.c.campaign == number))).first()
@@ -224,7 +224,7 @@ class Campaigns:
         """Everything that is not a token: manifest, signature, counts per query, estimates."""
         async with reading(self.engine) as db:
             number, state, manifest = await find_campaign(db, identity)
-            counts = await read_counts(db, number, sealed_from=schema.count)
+            counts = await read_counts(db, number)
             envelope = (
                 await db.execute(select(schema.campaign.c.envelope).where(schema.campaign.c.no == number))
             ).scalar_one()
@@ -251,8 +251,8 @@ class Campaigns:
         """Rebuild counts and estimates from the log of reports and compare with what is served."""
         async with reading(self.engine) as db:
             number, _, manifest = await find_campaign(db, identity)
-            served = await read_counts(db, number, sealed_from=schema.count)
-            logged = await read_counts(db, number, sealed_from=schema.log)
+            served = await read_counts(db, number)
+            logged = await read_counts(db, number, statement=COUNTS_FROM_LOG)
             spent = await size_of(db, schema.spent, number)
             reports = await size_of(db, schema.log, number) + await size_of(db, schema.tail, number)
         same_counts = as_dict(served) == as_dict(logged)

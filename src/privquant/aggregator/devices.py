@@ -1,6 +1,6 @@
 """The routes devices use: manifest, claims, query, reports, reports:batch.
 
-Plain functions from bytes to an `Reply`, with no web framework on the way: this is the path every device takes.
+Plain functions from bytes to a `Reply`, with no web framework on the way: this is the path every device takes.
 A report is answered 201 or 200 only after the transaction that counts it has been committed.
 """
 
@@ -9,57 +9,21 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 from privquant import wire
 from privquant.aggregator import metrics
 from privquant.aggregator.campaign_cache import CampaignCache, CampaignView
 from privquant.aggregator.campaigns import link_matches
+from privquant.aggregator.forms import CAMPAIGN_ID, IN_WORDS
 from privquant.aggregator.group_commit import GroupCommit
+from privquant.aggregator.replies import Reply, RequestRefused, problem
 from privquant.aggregator.store.base import Admit, AskResult, Pin, Spend, Unavailable, What
 
-_PATH = re.compile(r"/v1/campaigns/([0-9a-f]{64})/(manifest|claims|query|reports:batch|reports)")
-
-RETRY_SECONDS = 2
 PLACES_SECONDS = 10
 """How soon to ask again for a place that somebody in flight may leave."""
 LONGEST_WAIT = 3_600
 """Retry-After never asks for more: a device that sleeps longer than this may as well ask again."""
-
-
-@dataclass(slots=True)
-class Reply:
-    status: int
-    body: bytes
-    media: str = "application/json"
-    retry_after: int | None = None
-    immutable: bool = False
-    allow: str | None = None
-
-
-class RequestRefused(Exception):
-    """Ends a request with a problem of the wire format's table."""
-
-    def __init__(self, code: str, detail: str = "", retry_after: int | None = None) -> None:
-        super().__init__(code)
-        self.code = code
-        self.detail = detail
-        self.retry_after = retry_after
-
-
-def problem(code: str, detail: str = "", retry_after: int | None = None) -> Reply:
-    kind = wire.PROBLEMS[code]
-    if retry_after is None and not kind.final:
-        retry_after = RETRY_SECONDS
-    body = wire.problem_body(code, detail or kind.title)
-    return Reply(kind.status, body, wire.PROBLEM_MEDIA, retry_after)
-
-
-def match(path: str) -> tuple[str, str] | None:
-    """(campaign id, route) if the path is one of a device's."""
-    found = _PATH.fullmatch(path)
-    return None if found is None else (found[1], found[2])
 
 
 class DeviceRoutes:
@@ -76,44 +40,39 @@ class DeviceRoutes:
         self._group = group
         self._link_of = link_of
         self._lease_minutes = lease_minutes
-        self._routes = {
-            "manifest": ("GET", 0, self._manifest),
-            "claims": ("POST", wire.MAX_REQUEST, self._claim),
-            "query": ("POST", wire.MAX_REQUEST, self._query),
-            "reports": ("POST", wire.MAX_REQUEST, self._report),
-            "reports:batch": ("POST", wire.MAX_BATCH_REQUEST, self._batch),
+        self._serve = {
+            wire.MANIFEST: self._manifest,
+            wire.CLAIMS: self._claim,
+            wire.QUERY: self._query,
+            wire.REPORTS: self._report,
+            wire.BATCH: self._batch,
         }
 
-    def limit(self, route: str) -> int:
-        """The largest body the route takes."""
-        return self._routes[route][1]
-
-    async def handle(self, identity: str, route: str, method: str, body: bytes) -> Reply:
-        """One request, one answer; nothing a device sends raises."""
-        wanted, limit, serve = self._routes[route]
+    async def handle(self, identity: str, route: wire.Route, method: str, body: bytes) -> Reply:
+        """One request, one reply; nothing a device sends raises."""
         try:
-            if method != wanted and not (wanted == "GET" and method == "HEAD"):
-                answer = problem("method-not-allowed", f"this address takes {wanted}")
-                answer.allow = wanted
-                metrics.requests.labels(route, answer.status).inc()
-                return answer
-            if len(body) > limit > 0:
-                raise RequestRefused("too-large", f"at most {limit} bytes are allowed")
-            view = await self._cache.view(identity)
-            if view is None:
-                raise RequestRefused("unknown-campaign")
-            answer = await serve(view, body)
+            reply = await self._handle(identity, route, method, body)
         except RequestRefused as error:
             metrics.refusals.labels(error.code).inc()
-            answer = problem(error.code, error.detail, error.retry_after)
+            reply = error.reply
         except wire.WireError as error:
             metrics.refusals.labels("malformed").inc()
-            answer = problem("malformed", str(error))
+            reply = problem("malformed", str(error))
         except Unavailable:
             metrics.refusals.labels("unavailable").inc()
-            answer = problem("unavailable")
-        metrics.requests.labels(route, answer.status).inc()
-        return answer
+            reply = problem("unavailable")
+        metrics.requests.labels(route.name, reply.status).inc()
+        return reply
+
+    async def _handle(self, identity: str, route: wire.Route, method: str, body: bytes) -> Reply:
+        if method != route.method and (method, route.method) != ("HEAD", "GET"):
+            raise RequestRefused("method-not-allowed", f"this address takes {route.method}", allow=route.method)
+        if not re.fullmatch(CAMPAIGN_ID, identity):
+            raise RequestRefused("invalid", f"id {IN_WORDS[CAMPAIGN_ID]}")
+        view = await self._cache.view(identity)
+        if view is None:
+            raise RequestRefused("unknown-campaign")
+        return await self._serve[route](view, body)
 
     async def _manifest(self, view: CampaignView, _body: bytes) -> Reply:
         return Reply(200, view.envelope, immutable=True)

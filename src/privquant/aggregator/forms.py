@@ -95,15 +95,6 @@ class LinkForm(_Form):
     places: Annotated[int, Field(ge=1, le=_MAX)]
 
 
-class Problem(BaseModel):
-    """RFC 9457."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-
-
 class Created(BaseModel):
     id: str
     key_fingerprint: str

@@ -24,6 +24,7 @@ what the database remembers of it. Counts, wherever they are read, are count + t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -86,6 +87,23 @@ class Counts:
     query: Query
     answered: int
     ones: int
+
+
+def counts_of(rows: Iterable[Sequence[int]]) -> list[Counts]:
+    """What the statement COUNTS gives, row by row."""
+    return [Counts(Query(c, coin, phase, arm), n, s) for phase, arm, coin, c, n, s in rows]
+
+
+def queries_of(rows: Iterable[Sequence[int]]) -> list[tuple[Query, int]]:
+    """What the statement PUBLISHED gives: queries, and how many users each is for."""
+    return [(Query(c, coin, phase, arm), users) for c, coin, phase, arm, users in rows]
+
+
+def published_rows(campaign: int, queries: list[tuple[Query, int]]) -> list[tuple[int, ...]]:
+    """What the statement PUBLISH takes."""
+    return [
+        (campaign, place, q.threshold, q.coin, q.phase, q.arm, users) for place, (q, users) in enumerate(queries)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

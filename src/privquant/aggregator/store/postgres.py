@@ -12,6 +12,7 @@ from typing import Any
 
 import asyncpg
 
+from privquant.aggregator.store import statements as sql
 from privquant.aggregator.store.base import (
     Admit,
     Ask,
@@ -23,6 +24,9 @@ from privquant.aggregator.store.base import (
     Spend,
     Unavailable,
     What,
+    counts_of,
+    published_rows,
+    queries_of,
 )
 from privquant.aggregator.store.migrate import PUBLISHER_LOCK
 from privquant.messages import Query
@@ -62,48 +66,10 @@ _TAKE = "UPDATE link SET taken = taken + 1 WHERE campaign = $1 AND taken < place
 _ADMIT = "INSERT INTO token (campaign, id) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING 1"
 _GIVE_BACK = "UPDATE link SET taken = taken - 1 WHERE campaign = $1"
 
-_CAMPAIGNS = """
-SELECT c.no, c.id, c.state, c.envelope,
-  (SELECT coalesce(sum(answered), 0)::bigint FROM count WHERE campaign = c.no)
-  + (SELECT count(*) FROM tail WHERE campaign = c.no)
-FROM campaign c WHERE ($1::text IS NULL OR id = $1) AND (NOT $2::bool OR state <> 'closed') ORDER BY c.no
-"""
-_COUNTS = """
-SELECT phase, arm, coin, threshold, sum(answered)::bigint, sum(ones)::bigint FROM (
-  SELECT phase, arm, coin, threshold, answered, ones FROM count WHERE campaign = $1
-  UNION ALL SELECT phase, arm, coin, threshold, 1, bit FROM tail WHERE campaign = $1
-) AS both_tables GROUP BY phase, arm, coin, threshold
-"""
-_PUBLISHED = "SELECT threshold, coin, phase, arm, users FROM published WHERE campaign = $1 ORDER BY place"
-_PUBLISH = """
-INSERT INTO published (campaign, place, threshold, coin, phase, arm, users)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
-"""
-_TAKEN = """
-SELECT (SELECT coalesce(sum(answered), 0)::bigint FROM count WHERE campaign = $1)
-  + (SELECT count(*) FROM tail WHERE campaign = $1)
-  + (SELECT count(*) FROM pin WHERE campaign = $1 AND lease >= $2)
-"""
-
-_WAITING = """
-SELECT count(*), EXISTS (
-  SELECT 1 FROM tail t JOIN campaign c ON c.no = t.campaign WHERE c.state = 'closed'
-) FROM tail
-"""
-
-# gen_random_uuid() draws from the operating system; random() does not.
 _SEAL = (
-    """
-INSERT INTO log (campaign, phase, arm, coin, threshold, bit)
-SELECT campaign, phase, arm, coin, threshold, bit FROM tail ORDER BY gen_random_uuid()
-""",
-    """
-INSERT INTO count AS c (campaign, phase, arm, coin, threshold, answered, ones)
-SELECT campaign, phase, arm, coin, threshold, count(*), sum(bit) FROM tail
-GROUP BY campaign, phase, arm, coin, threshold
-ON CONFLICT (campaign, phase, arm, coin, threshold)
-DO UPDATE SET answered = c.answered + excluded.answered, ones = c.ones + excluded.ones
-""",
+    # gen_random_uuid() draws from the operating system; random() does not.
+    sql.LOG_TAIL.format(random="gen_random_uuid()"),
+    sql.COUNT_TAIL,
     # Not DELETE: a truncated table gets a new file, and what the old rows remember of their transactions goes.
     "TRUNCATE tail",
 )
@@ -253,13 +219,13 @@ class PostgresDeviceStore(DeviceStore):
         try:
             pool = await self._connections()
             async with pool.acquire() as db, db.transaction():
-                waiting, over = await db.fetchrow(_WAITING)
+                waiting, over = await db.fetchrow(sql.WAITING)
                 if waiting < max(1, least) and not over:
                     return 0
                 # Writers queue behind this lock, so it is not waited for: the next turn may have it.
                 await db.execute("SET LOCAL lock_timeout = '100ms'")
                 await db.execute("LOCK TABLE tail IN ACCESS EXCLUSIVE MODE")
-                waiting, _ = await db.fetchrow(_WAITING)
+                waiting, _ = await db.fetchrow(sql.WAITING)
                 for statement in _SEAL:
                     await db.execute(statement)
             return int(waiting)
@@ -279,45 +245,40 @@ class PostgresDeviceStore(DeviceStore):
             raise Unavailable(f"the PostgreSQL store could not be swept: {type(error).__name__}") from error
 
     async def campaigns(self, identity: str | None = None, *, live: bool = False) -> list[CampaignRow]:
-        return [CampaignRow(*row) for row in await self._read(_CAMPAIGNS, identity, live)]
+        return [CampaignRow(*row) for row in await self._read(sql.CAMPAIGNS, identity, live)]
 
     async def counts(self, campaign: int) -> list[Counts]:
-        rows = await self._read(_COUNTS, campaign)
-        return [Counts(Query(c, coin, phase, arm), n, s) for phase, arm, coin, c, n, s in rows]
+        return counts_of(await self._read(sql.COUNTS, campaign))
 
     async def taken(self, campaign: int, minute: int) -> int:
-        return int((await self._read(_TAKEN, campaign, minute))[0][0])
+        return int((await self._read(sql.TAKEN, campaign, minute))[0][0])
 
     async def link_secret(self, campaign: int) -> bytes | None:
-        rows = await self._read("SELECT secret FROM link WHERE campaign = $1", campaign)
+        rows = await self._read(sql.LINK_SECRET, campaign)
         return bytes(rows[0][0]) if rows else None
 
     async def publish(self, campaign: int, queries: list[tuple[Query, int]]) -> None:
-        rows = [
-            (campaign, place, q.threshold, q.coin, q.phase, q.arm, users)
-            for place, (q, users) in enumerate(queries)
-        ]
+        rows = published_rows(campaign, queries)
         try:
             pool = await self._connections()
             async with pool.acquire() as db, db.transaction():
                 # Two publishers may overlap for a moment; the later one's queries stay.
                 await db.execute("SELECT 1 FROM campaign WHERE no = $1 FOR NO KEY UPDATE", campaign)
-                await db.execute("DELETE FROM published WHERE campaign = $1", campaign)
-                await db.executemany(_PUBLISH, rows)
+                await db.execute(sql.for_postgres(sql.UNPUBLISH), campaign)
+                await db.executemany(sql.for_postgres(sql.PUBLISH), rows)
         except _GONE as error:
             raise Unavailable(
                 f"the PostgreSQL store did not take the next queries: {type(error).__name__}"
             ) from error
 
     async def published(self, campaign: int) -> list[tuple[Query, int]]:
-        rows = await self._read(_PUBLISHED, campaign)
-        return [(Query(c, coin, phase, arm), users) for c, coin, phase, arm, users in rows]
+        return queries_of(await self._read(sql.PUBLISHED, campaign))
 
     async def _read(self, statement: str, *values: object) -> list[Any]:
         try:
             pool = await self._connections()
             async with pool.acquire() as db:
-                found: list[Any] = await db.fetch(statement, *values)
+                found: list[Any] = await db.fetch(sql.for_postgres(statement), *values)
             return found
         except _GONE as error:
             raise Unavailable(f"PostgreSQL does not answer: {type(error).__name__}") from error

@@ -17,6 +17,7 @@ from pathlib import Path
 from secrets import SystemRandom
 from typing import Any, TypeVar
 
+from privquant.aggregator.store import statements as sql
 from privquant.aggregator.store.base import (
     Admit,
     Ask,
@@ -28,6 +29,9 @@ from privquant.aggregator.store.base import (
     Spend,
     Unavailable,
     What,
+    counts_of,
+    published_rows,
+    queries_of,
 )
 from privquant.aggregator.store.migrate import SQLITE_PRAGMAS
 from privquant.messages import Query
@@ -53,48 +57,8 @@ _TAKE = "UPDATE link SET taken = taken + 1 WHERE campaign = ? AND taken < places
 _ADMIT = "INSERT INTO token (campaign, id) VALUES (?, ?)"
 _STATE = "SELECT state FROM campaign WHERE no = ?"
 
-_CAMPAIGNS = """
-SELECT c.no, c.id, c.state, c.envelope,
-  (SELECT coalesce(sum(answered), 0) FROM count WHERE campaign = c.no)
-  + (SELECT count(*) FROM tail WHERE campaign = c.no)
-FROM campaign c WHERE (?1 IS NULL OR id = ?1) AND (NOT ?2 OR state <> 'closed') ORDER BY c.no
-"""
-_COUNTS = """
-SELECT phase, arm, coin, threshold, sum(answered), sum(ones) FROM (
-  SELECT phase, arm, coin, threshold, answered, ones FROM count WHERE campaign = ?1
-  UNION ALL SELECT phase, arm, coin, threshold, 1, bit FROM tail WHERE campaign = ?1
-) GROUP BY phase, arm, coin, threshold
-"""
-_PUBLISHED = "SELECT threshold, coin, phase, arm, users FROM published WHERE campaign = ? ORDER BY place"
-_PUBLISH = """
-INSERT INTO published (campaign, place, threshold, coin, phase, arm, users) VALUES (?, ?, ?, ?, ?, ?, ?)
-"""
-_TAKEN = """
-SELECT (SELECT coalesce(sum(answered), 0) FROM count WHERE campaign = ?1)
-  + (SELECT count(*) FROM tail WHERE campaign = ?1)
-  + (SELECT count(*) FROM pin WHERE campaign = ?1 AND lease >= ?2)
-"""
-
-_WAITING = """
-SELECT count(*), EXISTS (
-  SELECT 1 FROM tail t JOIN campaign c ON c.no = t.campaign WHERE c.state = 'closed'
-) FROM tail
-"""
-
 # SQLite's random() is ChaCha20, keyed by the operating system.
-_SEAL = (
-    """
-INSERT INTO log (campaign, phase, arm, coin, threshold, bit)
-SELECT campaign, phase, arm, coin, threshold, bit FROM tail ORDER BY random()
-""",
-    """
-INSERT INTO count (campaign, phase, arm, coin, threshold, answered, ones)
-SELECT campaign, phase, arm, coin, threshold, count(*), sum(bit) FROM tail
-WHERE true GROUP BY campaign, phase, arm, coin, threshold
-ON CONFLICT DO UPDATE SET answered = answered + excluded.answered, ones = ones + excluded.ones
-""",
-    "DELETE FROM tail",
-)
+_SEAL = (sql.LOG_TAIL.format(random="random()"), sql.COUNT_TAIL, "DELETE FROM tail")
 
 
 def _connect(file: Path) -> sqlite3.Connection:
@@ -202,7 +166,7 @@ class SqliteDeviceStore(DeviceStore):
 
     def _seal(self, least: int) -> int:
         try:
-            waiting, over = self._db.execute(_WAITING).fetchone()
+            waiting, over = self._db.execute(sql.WAITING).fetchone()
             if waiting < max(1, least) and not over:
                 return 0
             self._db.execute("PRAGMA busy_timeout=10000")
@@ -229,16 +193,15 @@ class SqliteDeviceStore(DeviceStore):
         self._db.execute("PRAGMA busy_timeout=0")
 
     async def campaigns(self, identity: str | None = None, *, live: bool = False) -> list[CampaignRow]:
-        return [CampaignRow(*row) for row in self._read(_CAMPAIGNS, (identity, live))]
+        return [CampaignRow(*row) for row in self._read(sql.CAMPAIGNS, (identity, live))]
 
     async def counts(self, campaign: int) -> list[Counts]:
-        rows = self._read(_COUNTS, (campaign,))
-        return [Counts(Query(c, coin, phase, arm), n, s) for phase, arm, coin, c, n, s in rows]
+        return counts_of(self._read(sql.COUNTS, (campaign,)))
 
     async def taken(self, campaign: int, minute: int) -> int:
         def count() -> int:
             with self._counting:
-                return int(self._counter.execute(_TAKEN, (campaign, minute)).fetchone()[0])
+                return int(self._counter.execute(sql.TAKEN, (campaign, minute)).fetchone()[0])
 
         try:
             return await asyncio.to_thread(count)
@@ -246,27 +209,23 @@ class SqliteDeviceStore(DeviceStore):
             raise Unavailable(f"the SQLite store could not be read: {error}") from error
 
     async def link_secret(self, campaign: int) -> bytes | None:
-        rows = self._read("SELECT secret FROM link WHERE campaign = ?", (campaign,))
+        rows = self._read(sql.LINK_SECRET, (campaign,))
         return bytes(rows[0][0]) if rows else None
 
     async def publish(self, campaign: int, queries: list[tuple[Query, int]]) -> None:
-        rows = [
-            (campaign, place, q.threshold, q.coin, q.phase, q.arm, users)
-            for place, (q, users) in enumerate(queries)
-        ]
+        rows = published_rows(campaign, queries)
         async with self._lock:
             try:
                 await self._begin()
-                self._db.execute("DELETE FROM published WHERE campaign = ?", (campaign,))
-                self._db.executemany(_PUBLISH, rows)
+                self._db.execute(sql.UNPUBLISH, (campaign,))
+                self._db.executemany(sql.PUBLISH, rows)
                 await self._on_writer(lambda: self._db.execute("COMMIT"))
             except sqlite3.Error as error:
                 await self._on_writer(self._roll_back)
                 raise Unavailable(f"the SQLite store did not take the next queries: {error}") from error
 
     async def published(self, campaign: int) -> list[tuple[Query, int]]:
-        rows = self._read(_PUBLISHED, (campaign,))
-        return [(Query(c, coin, phase, arm), users) for c, coin, phase, arm, users in rows]
+        return queries_of(self._read(sql.PUBLISHED, (campaign,)))
 
     def _read(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
         try:
