@@ -25,7 +25,7 @@ import psutil
 from privquant.aggregator.operators import add_operator
 from privquant.aggregator.process import ServerProcess, free_port
 from privquant.aggregator.settings import Settings
-from privquant.aggregator.store.migrate import migrate, open_engine
+from privquant.aggregator.store.migrate import opened
 from privquant.wire import Invite, token_hash
 
 TOP = 999_999
@@ -33,12 +33,8 @@ HERE = Path(__file__).parent
 
 
 async def operator_token(settings: Settings) -> str:
-    engine = open_engine(settings)
-    try:
-        await migrate(engine)
+    async with opened(settings) as engine:
         return await add_operator(engine, "load")
-    finally:
-        await engine.dispose()
 
 
 def build(folder: Path) -> Path:

@@ -15,8 +15,8 @@ from fleet import campaign_form, tokens_of
 from scene import Scene
 
 from privquant import wire
+from privquant.aggregator.operator_client import Refusal
 from privquant.aggregator.operators import add_operator, remove_operator
-from privquant.aggregator.process import ServerFailed
 from privquant.aggregator.server import run
 from privquant.aggregator.store.migrate import open_engine
 from privquant.device import Device, Policy, Rule, ServerRefused
@@ -242,11 +242,12 @@ def test_pause_resume_close_export_verify_delete(scene: Scene) -> None:
     assert turn("pause") == "paused"
     assert code(ask(scene, campaign, idle)) == "campaign-paused"
     assert report(scene, campaign, asked, ticket)[0] == 201
-    with pytest.raises(ServerFailed, match="conflict"):
+    with pytest.raises(Refusal, match="cannot pause") as refusal:
         turn("pause")
+    assert refusal.value.code == "conflict"
     assert turn("resume") == "open"
     assert ask(scene, campaign, idle)[0] == 200
-    with pytest.raises(ServerFailed, match="closed campaign"):
+    with pytest.raises(Refusal, match="closed campaign"):
         scene.call("DELETE", f"/v1/campaigns/{campaign}")
     assert turn("close") == "closed"
     assert code(ask(scene, campaign, idle)) == "campaign-closed"

@@ -13,18 +13,14 @@ from privquant.aggregator.store.base import Counts
 from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import Estimate, Query
 from privquant.protocols.base import ThresholdProtocol
-from privquant.protocols.registry import check_options, protocol
-from privquant.wire import Manifest, WireError, real_from_wire
+from privquant.protocols.registry import check_options, protocol, protocol_class
+from privquant.wire import Manifest, WireError, real_from_wire, real_to_wire
 
 Key = tuple[int, int, int, int]
 Options = tuple[tuple[str, str | int | bool | None], ...]
 
 AT_LEAST = 64
 """Users the next queries are made for: a protocol that spreads a batch needs one to spread."""
-
-SPREAD = "0.25"
-"""Isotonic search in a campaign spreads its thresholds unless told otherwise: many devices are in flight before the
-first of them is heard (benchmarks/service/in_flight.py has the figures)."""
 
 
 def build_protocol(manifest: Manifest) -> ThresholdProtocol:
@@ -57,10 +53,8 @@ def build_protocol(manifest: Manifest) -> ThresholdProtocol:
 
 def campaign_options(protocol_name: str, options: Options) -> Options:
     """The options a new campaign gets: what the operator said, and what a campaign needs beside it."""
-    given = dict(options)
-    if protocol_name == "isotonic" and "rounds" not in given:
-        given.setdefault("spread", SPREAD)
-    return tuple(sorted(given.items()))
+    needed = {name: real_to_wire(value) for name, value in protocol_class(protocol_name).campaign_options.items()}
+    return tuple(sorted((needed | dict(options)).items()))
 
 
 def _option(value: str | int | bool | None) -> str | int | float | bool | None:
@@ -101,7 +95,7 @@ class CampaignProtocol:
 
     def next_queries(self) -> list[tuple[Query, int]]:
         """What to hand out next. Users in flight count as not asked: whether they will answer is not known."""
-        self.protocol.asked = self.protocol.heard + self.protocol.given_up
+        self.protocol.forget_in_flight()
         pairs = self.protocol.ask_counts(max(AT_LEAST, self.protocol.batch_size()))
         return [(query, users) for query, users in pairs if isinstance(query, Query)]
 

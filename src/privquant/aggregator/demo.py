@@ -28,7 +28,7 @@ from privquant._compiling import COMPILING, compiling
 from privquant.aggregator.operators import add_operator
 from privquant.aggregator.process import ServerProcess, free_port
 from privquant.aggregator.settings import Settings
-from privquant.aggregator.store.migrate import migrate, open_engine
+from privquant.aggregator.store.migrate import opened
 from privquant.domain import Integers
 from privquant.wire import domain_to_wire
 
@@ -131,12 +131,8 @@ class _Demo:
             self.server.stop()
 
     async def _operator(self) -> str:
-        engine = open_engine(self.settings)
-        try:
-            await migrate(engine)
+        async with opened(self.settings) as engine:
             return await add_operator(engine, "demo")
-        finally:
-            await engine.dispose()
 
     def _call(self, method: str, path: str, form: Any = None) -> Any:
         return self.server.call(method, path, form, token=self.token)

@@ -7,12 +7,12 @@ campaigns they issued are derived from them. No secret is in the database.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import os
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from privquant.errors import InvalidInput, PrivquantError
@@ -71,8 +71,8 @@ class KeyRing:
     def campaign_secret(self, issuer: str, campaign_id: str) -> bytes:
         """32 bytes that only holders of the issuer's private key can derive; one per campaign."""
         seed = self.by_fingerprint(fingerprint(issuer)).private_bytes_raw()
-        extracted = hmac.digest(b"privquant/campaign-secret/1", seed, hashlib.sha256)
-        return hmac.digest(extracted, bytes.fromhex(campaign_id) + b"\x01", hashlib.sha256)
+        derived = HKDF(SHA256(), 32, salt=b"privquant/campaign-secret/1", info=bytes.fromhex(campaign_id))
+        return derived.derive(seed)
 
 
 def _write_private(path: Path, content: bytes) -> None:

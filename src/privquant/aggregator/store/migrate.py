@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import Any
 
@@ -69,6 +71,17 @@ def open_engine(settings: Settings) -> AsyncEngine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[AsyncEngine]:
+    """The database of these settings, with its tables brought to this version, for the length of a block."""
+    engine = open_engine(settings)
+    try:
+        await migrate(engine)
+        yield engine
+    finally:
+        await engine.dispose()
 
 
 async def migrate(engine: AsyncEngine) -> None:
