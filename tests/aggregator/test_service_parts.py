@@ -206,6 +206,15 @@ def test_an_estimate_follows_the_reports() -> None:
     assert estimates_of(manifest(), summed(told)) != estimates_of(manifest(), summed(flipped))
 
 
+def test_who_was_asked_and_is_not_heard_takes_no_place_of_the_plan() -> None:
+    """Asked over and over, with nobody heard, the plan is never used up; the twin that remembers runs out."""
+    search, twin = CampaignProtocol(manifest()), CampaignProtocol(manifest()).protocol
+    first = search.next_queries()
+    assert all(search.next_queries() == first for _ in range(20))
+    assert search.protocol.in_flight == sum(users for _, users in first)
+    assert not [twin.ask_counts(64) for _ in range(20)][-1]
+
+
 def test_counts_that_went_down_are_found() -> None:
     search = CampaignProtocol(manifest())
     query = search.next_queries()[0][0]

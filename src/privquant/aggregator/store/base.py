@@ -27,7 +27,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Any
 
+from privquant.aggregator.store import statements as sql
 from privquant.errors import PrivquantError
 from privquant.messages import Query
 
@@ -94,11 +96,6 @@ def counts_of(rows: Iterable[Sequence[int]]) -> list[Counts]:
     return [Counts(Query(c, coin, phase, arm), n, s) for phase, arm, coin, c, n, s in rows]
 
 
-def queries_of(rows: Iterable[Sequence[int]]) -> list[tuple[Query, int]]:
-    """What the statement PUBLISHED gives: queries, and how many users each is for."""
-    return [(Query(c, coin, phase, arm), users) for c, coin, phase, arm, users in rows]
-
-
 def published_rows(campaign: int, queries: list[tuple[Query, int]]) -> list[tuple[int, ...]]:
     """What the statement PUBLISH takes."""
     return [
@@ -134,28 +131,34 @@ class DeviceStore(ABC):
         """Erase what the database itself remembers of past transactions, as far as it can be told to."""
 
     @abstractmethod
+    async def _read(self, statement: str, *values: object) -> list[Any]:
+        """The rows of one of `statements`, as of one moment."""
+
     async def campaigns(self, identity: str | None = None, *, live: bool = False) -> list[CampaignRow]:
         """All campaigns, or the one with this id, or those not closed; with how many reports each counted."""
+        return [CampaignRow(*row) for row in await self._read(sql.CAMPAIGNS, identity, live)]
 
-    @abstractmethod
     async def counts(self, campaign: int) -> list[Counts]:
         """Counts per query as of one moment: sealed and fresh reports together."""
+        return counts_of(await self._read(sql.COUNTS, campaign))
 
     @abstractmethod
     async def taken(self, campaign: int, minute: int) -> int:
         """Places taken, as of one moment: reports, and tokens with a query whose lease lasts until `minute`."""
 
-    @abstractmethod
     async def link_secret(self, campaign: int) -> bytes | None:
         """The hash of the secret of the campaign's open link, if it has one."""
+        rows = await self._read(sql.LINK_SECRET, campaign)
+        return bytes(rows[0][0]) if rows else None
 
     @abstractmethod
     async def publish(self, campaign: int, queries: list[tuple[Query, int]]) -> None:
         """Hand out these queries next, each in proportion to its number of users."""
 
-    @abstractmethod
     async def published(self, campaign: int) -> list[tuple[Query, int]]:
         """What was published last."""
+        rows = await self._read(sql.PUBLISHED, campaign)
+        return [(Query(c, coin, phase, arm), users) for c, coin, phase, arm, users in rows]
 
     @abstractmethod
     async def try_lead(self) -> bool:

@@ -7,6 +7,8 @@ tokens queue up rather than lock each other out; should the database still see a
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from secrets import SystemRandom
 from typing import Any
 
@@ -17,16 +19,12 @@ from privquant.aggregator.store.base import (
     Admit,
     Ask,
     AskResult,
-    CampaignRow,
-    Counts,
     DeviceStore,
     Pin,
     Spend,
     Unavailable,
     What,
-    counts_of,
     published_rows,
-    queries_of,
 )
 from privquant.aggregator.store.migrate import PUBLISHER_LOCK
 from privquant.messages import Query
@@ -98,16 +96,25 @@ class PostgresDeviceStore(DeviceStore):
                 )
             return self._pool
 
+    @asynccontextmanager
+    async def _connected(self, what: str, *passed: type[Exception]) -> AsyncIterator[Any]:
+        """A connection for a block. `what` is said of the store if the database fails in it, except as `passed`."""
+        try:
+            pool = await self._connections()
+            async with pool.acquire() as db:
+                yield db
+        except passed:
+            raise
+        except _GONE as error:
+            raise Unavailable(f"the PostgreSQL store {what}: {type(error).__name__}") from error
+
     async def commit(self, asks: list[Ask]) -> list[AskResult]:
         for _ in range(5):
             try:
-                pool = await self._connections()
-                async with pool.acquire() as db:
+                async with self._connected("did not take the transaction", *_AGAIN) as db:
                     return await self._transact(db, asks)
             except _AGAIN:
                 continue
-            except _GONE as error:
-                raise Unavailable(f"PostgreSQL did not take the transaction: {type(error).__name__}") from error
         raise Unavailable("PostgreSQL gave the transaction up five times over locks")
 
     async def _transact(self, db: Any, asks: list[Ask]) -> list[AskResult]:
@@ -217,8 +224,10 @@ class PostgresDeviceStore(DeviceStore):
 
     async def seal(self, least: int) -> int:
         try:
-            pool = await self._connections()
-            async with pool.acquire() as db, db.transaction():
+            async with (
+                self._connected("could not be sealed", asyncpg.LockNotAvailableError) as db,
+                db.transaction(),
+            ):
                 waiting, over = await db.fetchrow(sql.WAITING)
                 if waiting < max(1, least) and not over:
                     return 0
@@ -231,57 +240,28 @@ class PostgresDeviceStore(DeviceStore):
             return int(waiting)
         except asyncpg.LockNotAvailableError:
             return 0
-        except _GONE as error:
-            raise Unavailable(f"the PostgreSQL store could not be sealed: {type(error).__name__}") from error
 
     async def sweep(self) -> None:
         """Pins of spent tokens (two processes may leave one), and the dead rows of erased pins."""
-        try:
-            pool = await self._connections()
-            async with pool.acquire() as db:
-                await db.execute("DELETE FROM pin p USING spent s WHERE p.campaign = s.campaign AND p.id = s.id")
-                await db.execute("VACUUM pin")
-        except _GONE as error:
-            raise Unavailable(f"the PostgreSQL store could not be swept: {type(error).__name__}") from error
-
-    async def campaigns(self, identity: str | None = None, *, live: bool = False) -> list[CampaignRow]:
-        return [CampaignRow(*row) for row in await self._read(sql.CAMPAIGNS, identity, live)]
-
-    async def counts(self, campaign: int) -> list[Counts]:
-        return counts_of(await self._read(sql.COUNTS, campaign))
+        async with self._connected("could not be swept") as db:
+            await db.execute("DELETE FROM pin p USING spent s WHERE p.campaign = s.campaign AND p.id = s.id")
+            await db.execute("VACUUM pin")
 
     async def taken(self, campaign: int, minute: int) -> int:
         return int((await self._read(sql.TAKEN, campaign, minute))[0][0])
 
-    async def link_secret(self, campaign: int) -> bytes | None:
-        rows = await self._read(sql.LINK_SECRET, campaign)
-        return bytes(rows[0][0]) if rows else None
-
     async def publish(self, campaign: int, queries: list[tuple[Query, int]]) -> None:
         rows = published_rows(campaign, queries)
-        try:
-            pool = await self._connections()
-            async with pool.acquire() as db, db.transaction():
-                # Two publishers may overlap for a moment; the later one's queries stay.
-                await db.execute("SELECT 1 FROM campaign WHERE no = $1 FOR NO KEY UPDATE", campaign)
-                await db.execute(sql.for_postgres(sql.UNPUBLISH), campaign)
-                await db.executemany(sql.for_postgres(sql.PUBLISH), rows)
-        except _GONE as error:
-            raise Unavailable(
-                f"the PostgreSQL store did not take the next queries: {type(error).__name__}"
-            ) from error
-
-    async def published(self, campaign: int) -> list[tuple[Query, int]]:
-        return queries_of(await self._read(sql.PUBLISHED, campaign))
+        async with self._connected("did not take the next queries") as db, db.transaction():
+            # Two publishers may overlap for a moment; the later one's queries stay.
+            await db.execute("SELECT 1 FROM campaign WHERE no = $1 FOR NO KEY UPDATE", campaign)
+            await db.execute(sql.for_postgres(sql.UNPUBLISH), campaign)
+            await db.executemany(sql.for_postgres(sql.PUBLISH), rows)
 
     async def _read(self, statement: str, *values: object) -> list[Any]:
-        try:
-            pool = await self._connections()
-            async with pool.acquire() as db:
-                found: list[Any] = await db.fetch(sql.for_postgres(statement), *values)
-            return found
-        except _GONE as error:
-            raise Unavailable(f"PostgreSQL does not answer: {type(error).__name__}") from error
+        async with self._connected("could not be read") as db:
+            found: list[Any] = await db.fetch(sql.for_postgres(statement), *values)
+        return found
 
     async def try_lead(self) -> bool:
         """The lock belongs to a connection, so it is given up by dying."""

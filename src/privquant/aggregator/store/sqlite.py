@@ -22,16 +22,12 @@ from privquant.aggregator.store.base import (
     Admit,
     Ask,
     AskResult,
-    CampaignRow,
-    Counts,
     DeviceStore,
     Pin,
     Spend,
     Unavailable,
     What,
-    counts_of,
     published_rows,
-    queries_of,
 )
 from privquant.aggregator.store.migrate import SQLITE_PRAGMAS
 from privquant.messages import Query
@@ -192,12 +188,6 @@ class SqliteDeviceStore(DeviceStore):
         self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         self._db.execute("PRAGMA busy_timeout=0")
 
-    async def campaigns(self, identity: str | None = None, *, live: bool = False) -> list[CampaignRow]:
-        return [CampaignRow(*row) for row in self._read(sql.CAMPAIGNS, (identity, live))]
-
-    async def counts(self, campaign: int) -> list[Counts]:
-        return counts_of(self._read(sql.COUNTS, (campaign,)))
-
     async def taken(self, campaign: int, minute: int) -> int:
         def count() -> int:
             with self._counting:
@@ -207,10 +197,6 @@ class SqliteDeviceStore(DeviceStore):
             return await asyncio.to_thread(count)
         except sqlite3.Error as error:
             raise Unavailable(f"the SQLite store could not be read: {error}") from error
-
-    async def link_secret(self, campaign: int) -> bytes | None:
-        rows = self._read(sql.LINK_SECRET, (campaign,))
-        return bytes(rows[0][0]) if rows else None
 
     async def publish(self, campaign: int, queries: list[tuple[Query, int]]) -> None:
         rows = published_rows(campaign, queries)
@@ -224,10 +210,7 @@ class SqliteDeviceStore(DeviceStore):
                 await self._on_writer(self._roll_back)
                 raise Unavailable(f"the SQLite store did not take the next queries: {error}") from error
 
-    async def published(self, campaign: int) -> list[tuple[Query, int]]:
-        return queries_of(self._read(sql.PUBLISHED, (campaign,)))
-
-    def _read(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
+    async def _read(self, statement: str, *values: object) -> list[Any]:
         try:
             return self._reader.execute(statement, values).fetchall()
         except sqlite3.Error as error:
