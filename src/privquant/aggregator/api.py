@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Annotated, Any, cast
 
@@ -76,24 +75,16 @@ Admin = Annotated[Operator, Depends(_admin)]
 
 
 def build_api(service: Service) -> FastAPI:
-    """The API of one service, whose life it also runs."""
-
-    @asynccontextmanager
-    async def life(app: FastAPI) -> AsyncIterator[None]:
-        await service.start()
-        app.state.engine = service.engine
-        yield
-        await service.stop()
-
+    """The API of one service."""
     app = FastAPI(
         title="privquant aggregator",
         version=__version__,
         description="Quantiles of data that never leaves its owner.",
-        lifespan=life,
         docs_url=None,
         redoc_url=None,
         responses={"default": PROBLEM},  # with it the framework documents no refusals of its own
     )
+    app.state.engine = service.engine
     _handle_errors(app)
     _add_health(app, service)
     _add_campaigns(app, service)

@@ -7,6 +7,7 @@ campaigns they issued are derived from them. No secret is in the database.
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 
@@ -28,14 +29,28 @@ class KeyRing:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise InvalidInput(f"{folder} cannot be the folder of the keys: {error.strerror}") from error
         self._loaded: dict[str, Ed25519PrivateKey] = {}
         if not (folder / "current").exists():
-            if any(folder.glob("*.pem")):
+            self._make_first()
+
+    def _make_first(self) -> None:
+        """One process at a time: of several that start at once, one makes the key and the others find it."""
+        handle = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if (self.folder / "current").exists():
+                return
+            if any(self.folder.glob("*.pem")):
                 raise InvalidInput(
-                    f"{folder} holds keys but no file 'current' that names one; restore it from the backup"
+                    f"{self.folder} holds keys but no file 'current' that names one; restore it from the backup"
                 )
             self.rotate()
+        finally:
+            os.close(handle)
 
     @property
     def current(self) -> Ed25519PrivateKey:
