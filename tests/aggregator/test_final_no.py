@@ -27,9 +27,11 @@ from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema
+from privquant.aggregator.store.base import CampaignRow
 from privquant.aggregator.store.migrate import migrate, open_engine
 from privquant.aggregator.store.operator_queries import writing
 from privquant.aggregator.store.sqlite import SqliteDeviceStore
+from privquant.messages import Query
 
 
 class BelievesItself(CampaignCache):
@@ -54,6 +56,7 @@ class Process:
     """One process's cache and routes, and a campaign for two users with four tokens."""
 
     engine: Any
+    store: SqliteDeviceStore
     cache: CampaignCache
     routes: DeviceRoutes
     campaign: str
@@ -99,7 +102,7 @@ async def process(folder: Path, kind: type[CampaignCache]) -> AsyncIterator[Proc
         invites = await campaigns.invite(identity, 4, "tester")
         cache = kind(store, keys)
         routes = DeviceRoutes(cache, group, store.link_secret, settings.lease_minutes)
-        yield Process(engine, cache, routes, identity, tokens_of("invite\n" + "\n".join(invites)))
+        yield Process(engine, store, cache, routes, identity, tokens_of("invite\n" + "\n".join(invites)))
     finally:
         await group.stop()
         await store.close()
@@ -149,8 +152,35 @@ def test_for_good_is_said_when_the_store_has_heard_all_and_not_before(tmp_path: 
     assert play(tmp_path, CampaignCache, in_flight) == [ASKED, ASKED, NOW, NOW, GOOD]
 
 
-def test_a_desk_that_remembers_being_full_says_only_for_now(tmp_path: Path) -> None:
+def test_a_cache_that_remembers_being_full_says_only_for_now(tmp_path: Path) -> None:
     assert play(tmp_path, CampaignCache, found_full) == [ASKED, ASKED, NOW, NOW]
+
+
+async def all_at_once(one: Process) -> list[str]:
+    """Two come at the same moment, before the process has seen the campaign; the store is slow to answer."""
+    quick = one.store.published
+
+    async def slow(campaign: int) -> list[tuple[Query, int]]:
+        await asyncio.sleep(0.05)
+        return await quick(campaign)
+
+    one.store.published = slow  # type: ignore[method-assign]
+    first = asyncio.create_task(one.ask(one.tokens[0]))
+    await asyncio.sleep(0.02)
+    return [await one.ask(one.tokens[1]), await first]
+
+
+class KnownTooSoon(CampaignCache):
+    """The twin: a campaign is known to others before it has its queries."""
+
+    async def _refresh(self, view: CampaignView, row: CampaignRow) -> None:
+        self._views.setdefault(view.id, view)
+        await super()._refresh(view, row)
+
+
+def test_who_comes_first_of_all_is_asked(tmp_path: Path) -> None:
+    assert play(tmp_path / "a", CampaignCache, all_at_once) == [ASKED, ASKED]
+    assert play(tmp_path / "b", KnownTooSoon, all_at_once) == [NOW, ASKED]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +192,7 @@ def test_a_desk_that_remembers_being_full_says_only_for_now(tmp_path: Path) -> N
         (BelievesItselfAtTheEnd, found_full, [ASKED, ASKED, GOOD, GOOD]),
     ],
 )
-def test_a_desk_that_believes_its_own_count_is_found_out(
+def test_a_cache_that_believes_its_own_count_is_found_out(
     kind: type[CampaignCache], scene: Callable[[Process], Awaitable[list[str]]], wrong: list[str], tmp_path: Path
 ) -> None:
     assert play(tmp_path, kind, scene) == wrong

@@ -71,11 +71,11 @@ class CampaignCache:
         rows = await self._store.campaigns(identity)
         if not rows:
             return None
-        # Another request may have made it meanwhile.
-        view = self._views.setdefault(identity, CampaignView(rows[0], self._keys))
+        # Known to others only when it has its queries; another request may have made it meanwhile.
+        view = CampaignView(rows[0], self._keys)
         await self._refresh(view, rows[0])
         view.taken = max(view.taken, await self._store.taken(view.no, int(time.time() // 60)))
-        return view
+        return self._views.setdefault(identity, view)
 
     async def refresh(self) -> None:
         """Look at the store again, for all campaigns devices have come for."""

@@ -86,7 +86,13 @@ class ServerProcess:
             self._process.send_signal(number)
         code = self._process.wait(timeout=60)
         self._process = None
+        while self._listens():  # workers outlive a killed supervisor by a moment
+            time.sleep(0.02)
         return code
+
+    def _listens(self) -> bool:
+        with socket.socket(socket.AF_INET6 if ":" in self.settings.host else socket.AF_INET) as probe:
+            return probe.connect_ex((self.settings.host, self.settings.port)) == 0
 
     def call(self, method: str, path: str, form: Any = None, *, token: str = "") -> Any:
         """One request of an operator; the JSON of the answer (text as it is)."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from privquant.aggregator.service import Service
 
 _DATABASE_SECONDS = 15.0
+_PORT_SECONDS = 3.0
 
 
 class StartFailed(PrivquantError):
@@ -139,14 +142,20 @@ def _bound(settings: Settings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     bound = socket.socket(family)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        bound.bind((settings.host, settings.port))
-    except OSError as error:
-        bound.close()
-        raise InvalidInput(
-            f"cannot listen on {settings.host}, port {settings.port}: {error.strerror or error}"
-        ) from error
-    return bound
+    # Workers whose supervisor was killed let go of the port within a moment.
+    give_up = time.monotonic() + (_PORT_SECONDS if settings.workers > 1 else 0.0)
+    while True:
+        try:
+            bound.bind((settings.host, settings.port))
+            return bound
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE and time.monotonic() < give_up:
+                time.sleep(0.1)
+                continue
+            bound.close()
+            raise InvalidInput(
+                f"cannot listen on {settings.host}, port {settings.port}: {error.strerror or error}"
+            ) from error
 
 
 def _alone(settings: Settings) -> IO[str] | None:
