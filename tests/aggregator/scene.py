@@ -17,7 +17,7 @@ from privquant.aggregator.operators import add_operator
 from privquant.aggregator.process import ServerProcess, free_port
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema
-from privquant.aggregator.store.migrate import migrate, open_engine
+from privquant.aggregator.store.migrate import open_engine, opened
 from privquant.aggregator.store.operator_queries import find_campaign, reading
 from privquant.aggregator.tickets import TicketOffice
 from privquant.domain import Integers
@@ -68,12 +68,8 @@ class Scene:
         self.token = asyncio.run(self._operator())
 
     async def _operator(self) -> str:
-        engine = open_engine(self.settings)
-        try:
-            await migrate(engine)
+        async with opened(self.settings) as engine:
             return await add_operator(engine, "tester")
-        finally:
-            await engine.dispose()
 
     def call(self, method: str, path: str, form: Any = None) -> Any:
         return self.server.call(method, path, form, token=self.token)

@@ -18,7 +18,7 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from privquant.aggregator.alarms import alarms, poisoning
-from privquant.aggregator.campaign_protocol import Fold, Options, campaign_options, estimates_of, key_of
+from privquant.aggregator.campaign_protocol import CampaignProtocol, Options, campaign_options, estimates_of, key_of
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.operators import note
 from privquant.aggregator.store import schema
@@ -27,12 +27,13 @@ from privquant.aggregator.store.operator_queries import (
     as_dict,
     find_campaign,
     manifest_of,
-    published_rows,
+    publish,
     read_counts,
     reading,
     size_of,
     writing,
 )
+from privquant.aggregator.store.statements import COUNTS_FROM_LOG
 from privquant.aggregator.tickets import TicketOffice
 from privquant.domain import Domain
 from privquant.errors import InvalidInput, PrivquantError
@@ -83,9 +84,9 @@ class Draft:
 class Campaigns:
     """Acts on the campaigns of one store. `url` is what invites start with."""
 
-    def __init__(self, engine: AsyncEngine, hot: DeviceStore, keys: KeyRing, url: str) -> None:
+    def __init__(self, engine: AsyncEngine, store: DeviceStore, keys: KeyRing, url: str) -> None:
         self.engine = engine
-        self.hot = hot
+        self.store = store
         self.keys = keys
         self.url = url
 
@@ -113,7 +114,7 @@ class Campaigns:
             nonce=new_nonce(),
         )
         # Refuses what cannot run, before anything is stored.
-        first = await asyncio.to_thread(lambda: Fold(manifest).next_queries())
+        first = await asyncio.to_thread(lambda: CampaignProtocol(manifest).next_queries())
         async with writing(self.engine) as db:
             made = await db.execute(
                 insert(schema.campaign).values(
@@ -125,14 +126,13 @@ class Campaigns:
             )
             assert made.inserted_primary_key is not None
             number = made.inserted_primary_key[0]
-            if first:
-                await db.execute(insert(schema.published), published_rows(number, first))
+            await publish(db, number, first)
             await note(db, by, "create", manifest.id, manifest.measurement)
         return manifest.id
 
     async def overview(self) -> list[dict[str, Any]]:
         found = []
-        for row in await self.hot.campaigns():
+        for row in await self.store.campaigns():
             manifest = manifest_of(row.envelope)
             found.append(
                 {
@@ -150,7 +150,7 @@ class Campaigns:
         """State, progress and estimates."""
         async with reading(self.engine) as db:
             number, state, manifest = await find_campaign(db, identity)
-            counts = await read_counts(db, number, sealed_from=schema.count)
+            counts = await read_counts(db, number)
             issued = await size_of(db, schema.token, number)
             in_flight = await size_of(db, schema.pin, number)
             places = (await db.execute(select(schema.link).where(schema.link.c.campaign == number))).first()
@@ -217,14 +217,14 @@ class Campaigns:
         async with writing(self.engine) as db:
             await db.execute(delete(schema.pin).where(schema.pin.c.campaign == number))
             await db.execute(delete(schema.published).where(schema.published.c.campaign == number))
-        await self.hot.seal(1)
-        await self.hot.sweep()
+        await self.store.seal(1)
+        await self.store.sweep()
 
     async def export(self, identity: str) -> dict[str, Any]:
         """Everything that is not a token: manifest, signature, counts per query, estimates."""
         async with reading(self.engine) as db:
             number, state, manifest = await find_campaign(db, identity)
-            counts = await read_counts(db, number, sealed_from=schema.count)
+            counts = await read_counts(db, number)
             envelope = (
                 await db.execute(select(schema.campaign.c.envelope).where(schema.campaign.c.no == number))
             ).scalar_one()
@@ -251,8 +251,8 @@ class Campaigns:
         """Rebuild counts and estimates from the log of reports and compare with what is served."""
         async with reading(self.engine) as db:
             number, _, manifest = await find_campaign(db, identity)
-            served = await read_counts(db, number, sealed_from=schema.count)
-            logged = await read_counts(db, number, sealed_from=schema.log)
+            served = await read_counts(db, number)
+            logged = await read_counts(db, number, statement=COUNTS_FROM_LOG)
             spent = await size_of(db, schema.spent, number)
             reports = await size_of(db, schema.log, number) + await size_of(db, schema.tail, number)
         same_counts = as_dict(served) == as_dict(logged)
@@ -289,7 +289,7 @@ class Campaigns:
                 await db.execute(delete(table).where(table.c.campaign == number))
             await db.execute(delete(schema.campaign).where(schema.campaign.c.no == number))
             await note(db, by, "delete", identity)
-        await self.hot.sweep()
+        await self.store.sweep()
 
     async def _open(self, identity: str) -> tuple[int, TicketOffice, Manifest]:
         async with reading(self.engine) as db:

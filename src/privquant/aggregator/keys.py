@@ -7,12 +7,13 @@ campaigns they issued are derived from them. No secret is in the database.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
+import fcntl
 import os
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from privquant.errors import InvalidInput, PrivquantError
@@ -28,14 +29,28 @@ class KeyRing:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise InvalidInput(f"{folder} cannot be the folder of the keys: {error.strerror}") from error
         self._loaded: dict[str, Ed25519PrivateKey] = {}
         if not (folder / "current").exists():
-            if any(folder.glob("*.pem")):
+            self._make_first()
+
+    def _make_first(self) -> None:
+        """One process at a time: of several that start at once, one makes the key and the others find it."""
+        handle = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if (self.folder / "current").exists():
+                return
+            if any(self.folder.glob("*.pem")):
                 raise InvalidInput(
-                    f"{folder} holds keys but no file 'current' that names one; restore it from the backup"
+                    f"{self.folder} holds keys but no file 'current' that names one; restore it from the backup"
                 )
             self.rotate()
+        finally:
+            os.close(handle)
 
     @property
     def current(self) -> Ed25519PrivateKey:
@@ -71,8 +86,8 @@ class KeyRing:
     def campaign_secret(self, issuer: str, campaign_id: str) -> bytes:
         """32 bytes that only holders of the issuer's private key can derive; one per campaign."""
         seed = self.by_fingerprint(fingerprint(issuer)).private_bytes_raw()
-        extracted = hmac.digest(b"privquant/campaign-secret/1", seed, hashlib.sha256)
-        return hmac.digest(extracted, bytes.fromhex(campaign_id) + b"\x01", hashlib.sha256)
+        derived = HKDF(SHA256(), 32, salt=b"privquant/campaign-secret/1", info=bytes.fromhex(campaign_id))
+        return derived.derive(seed)
 
 
 def _write_private(path: Path, content: bytes) -> None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from privquant.aggregator import metrics
-from privquant.aggregator.campaign_cache import Desk
+from privquant.aggregator.campaign_cache import CampaignCache
 from privquant.aggregator.campaigns import Campaigns
 from privquant.aggregator.devices import DeviceRoutes
 from privquant.aggregator.group_commit import GroupCommit
@@ -16,17 +16,17 @@ from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.logs import say
 from privquant.aggregator.publisher import Publisher
 from privquant.aggregator.settings import Settings
-from privquant.aggregator.store.base import Ask, DeviceStore, Outcome, Unavailable
+from privquant.aggregator.store.base import Ask, AskResult, DeviceStore, Unavailable
 from privquant.aggregator.store.migrate import migrate, open_engine
-from privquant.aggregator.store.postgres import PostgresDevices
-from privquant.aggregator.store.sqlite import SqliteDevices
+from privquant.aggregator.store.postgres import PostgresDeviceStore
+from privquant.aggregator.store.sqlite import SqliteDeviceStore
 
 _SWEEP = 10.0  # seconds between two sweeps of what the database itself remembers
 _SEAL = 1.0
 
 
 def open_device_store(settings: Settings) -> DeviceStore:
-    return PostgresDevices(settings.database) if settings.database else SqliteDevices(settings.sqlite_file)
+    return PostgresDeviceStore(settings.database) if settings.database else SqliteDeviceStore(settings.sqlite_file)
 
 
 class Service:
@@ -43,14 +43,14 @@ class Service:
 
     async def start(self) -> None:
         await migrate(self.engine)
-        self.hot = open_device_store(self.settings)
+        self.store = open_device_store(self.settings)
         self.group = GroupCommit(self._timed_commit)
-        self.desk = Desk(self.hot, self.keys)
-        self.campaigns = Campaigns(self.engine, self.hot, self.keys, self.settings.url)
-        self.devices = DeviceRoutes(self.desk, self.group, self.hot.link_secret, self.settings.lease_minutes)
-        self._publisher = Publisher(self.hot, self.desk.refresh_one)
+        self.cache = CampaignCache(self.store, self.keys)
+        self.campaigns = Campaigns(self.engine, self.store, self.keys, self.settings.url)
+        self.devices = DeviceRoutes(self.cache, self.group, self.store.link_secret, self.settings.lease_minutes)
+        self._publisher = Publisher(self.store, self.cache.refresh_one)
         self.group.start()
-        self._repeat("refresh", self.settings.refresh, self.desk.refresh)
+        self._repeat("refresh", self.settings.refresh, self.cache.refresh)
         self._repeat("publish", self.settings.publish, self._publish)
         self._repeat("seal", _SEAL, self._seal)
         self.ready = True
@@ -63,18 +63,18 @@ class Service:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.group.stop()
-        await self.hot.close()
+        await self.store.close()
         await self.engine.dispose()
         say("stopped")
 
     async def check(self) -> None:
         """Raise unless the store answers."""
-        await self.hot.campaigns("0" * 64)
+        await self.store.campaigns("0" * 64)
 
-    async def _timed_commit(self, asks: list[Ask]) -> list[Outcome]:
+    async def _timed_commit(self, asks: list[Ask]) -> list[AskResult]:
         started = time.perf_counter()
         try:
-            outcomes = await self.hot.commit(asks)
+            outcomes = await self.store.commit(asks)
         except Unavailable:
             metrics.failures.inc()
             raise
@@ -91,11 +91,11 @@ class Service:
     async def _seal(self) -> None:
         if not self._leads:
             return
-        moved = await self.hot.seal(self.settings.seal_rows)
+        moved = await self.store.seal(self.settings.seal_rows)
         if moved:
             metrics.sealed.inc(moved)
         if time.monotonic() - self._last_sweep > _SWEEP:
-            await self.hot.sweep()
+            await self.store.sweep()
             self._last_sweep = time.monotonic()
 
     def _repeat(self, name: str, seconds: float, work: Callable[[], Awaitable[None]]) -> None:

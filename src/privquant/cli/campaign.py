@@ -12,9 +12,10 @@ from typing import Annotated, Any
 
 import typer
 
+from privquant.aggregator.operator_client import Refusal
 from privquant.cli._domain import domain_of
 from privquant.cli._quantiles import quantiles_of
-from privquant.cli._server import Refusal, call, send
+from privquant.cli._server import call
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.messages import Rank
 from privquant.validation import check_count
@@ -152,7 +153,7 @@ def invites(
             out.write("invite\n")
             while written < number:
                 count = min(_CALL, number - written)
-                lines = send(server, "POST", f"/v1/campaigns/{identity}/invites", {"count": count}).decode()
+                lines = call(server, "POST", f"/v1/campaigns/{identity}/invites", {"count": count})
                 out.write(lines.partition("\n")[2])
                 out.flush()
                 written += count
@@ -236,18 +237,14 @@ def delete(
         raise InvalidInput(f"only a closed campaign can be erased, and this one is {state}: close it first")
     if not yes:
         typer.confirm(f"Erase {identity} and all its reports?", abort=True)
-    send(server, "DELETE", f"/v1/campaigns/{identity}")
+    call(server, "DELETE", f"/v1/campaigns/{identity}")
     typer.echo("erased", err=True)
 
 
 def _domain(low: str | None, high: str | None, bins: int | None, log: bool) -> dict[str, Any]:
-    domain = domain_of(low, high, bins, log)
-    from privquant.wire import domain_to_wire
-
-    form = domain_to_wire(domain)
-    if form["kind"] == "grid":
-        form["edges"] = [float(edge) for edge in form["edges"]]
-    return form
+    form = domain_of(low, high, bins, log).to_dict()
+    # Whole numbers travel as texts, which no reader of JSON rounds.
+    return {name: str(value) if isinstance(value, int) else value for name, value in form.items()}
 
 
 def _option(text: str) -> tuple[str, str | int | bool]:

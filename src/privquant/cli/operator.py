@@ -148,15 +148,11 @@ def _with_keys(data: Path | None) -> Settings:
 
 
 def _on_store(settings: Settings, work: Callable[[AsyncEngine], Awaitable[T]]) -> T:
-    from privquant.aggregator.store.migrate import migrate, open_engine
+    from privquant.aggregator.store.migrate import opened
 
     async def run() -> T:
-        engine = open_engine(settings)
-        try:
-            await migrate(engine)
+        async with opened(settings) as engine:
             return await work(engine)
-        finally:
-            await engine.dispose()
 
     return asyncio.run(run())
 
