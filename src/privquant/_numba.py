@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:  # a compiled function is called like the function it was made from
     _Function = TypeVar("_Function", bound=Callable[..., Any])
     HAVE_NUMBA: bool
-    prange = range
 
     def njit(**options: Any) -> Callable[[_Function], _Function]: ...
 
 else:
     try:
         from numba import njit as njit
-        from numba import prange as prange
 
         HAVE_NUMBA = True
     except ImportError:
         HAVE_NUMBA = False
-        prange = range
 
         def njit(*args: Any, **options: Any) -> Any:
             """A decorator that leaves the function as it is."""

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import chi2_contingency, ks_2samp
+from scipy.stats import chi2, chi2_contingency, ks_2samp
 
 from privquant.domain import Integers
 from privquant.lab.engine import simulate_by_asking, simulator
@@ -42,42 +42,60 @@ def by_asking(template, sample, trials, seed, **schedule):
     return np.array(found)
 
 
-def exact_cases(cells, values, thresholds, counts):
+USERS = [1, 3, 3, 5, 8, 9, 12]
+# (threshold, users asked): the third batch goes by the cut of the second, which the fourth comes back to.
+BATCHES = [(5, 1), (2, 1), (5, 2), (2, 1), (8, 1)]
+
+
+def exact_cases():
     """Probability of every sequence of true ones, by brute force over all orders of the users."""
     seen = {}
-    for order in itertools.permutations(values):
+    for order in itertools.permutations(USERS):
         at, found = 0, []
-        for threshold, count in zip(thresholds, counts, strict=True):
+        for threshold, count in BATCHES:
             found.append(sum(v <= threshold for v in order[at : at + count]))
             at += count
         seen[tuple(found)] = seen.get(tuple(found), 0) + 1
-    return {key: ways / math.factorial(len(values)) for key, ways in seen.items()}
+    return {key: ways / math.factorial(len(USERS)) for key, ways in seen.items()}
+
+
+def follows_the_exact_law(draw_batch, trials=10_000):
+    """Chi-square over all sequences of ones; false alarm 1e-4, fixed seed. One that cannot be is caught at once."""
+    exact, seen, rng = exact_cases(), {}, np.random.default_rng(3)
+    sample, cells = Sample(np.array(USERS), 20), new_crowd(8)
+    for _ in range(trials):
+        fill(cells, len(USERS))
+        key = tuple(
+            int(draw_batch(cells, sample.values, sample.cumulative, threshold, count, rng))
+            for threshold, count in BATCHES
+        )
+        seen[key] = seen.get(key, 0) + 1
+    deviation = sum((seen.get(key, 0) - trials * p) ** 2 / (trials * p) for key, p in exact.items())
+    return set(seen) <= set(exact), deviation < chi2(len(exact) - 1).isf(1e-4)
 
 
 def test_cells_draw_as_a_random_order_of_users_does():
-    """Chi-square over all outcomes of four batches; false alarm 1e-4, fixed seed."""
-    users = [1, 3, 3, 5, 8, 9, 12]
-    thresholds, counts = [5, 2, 8, 5], [2, 1, 2, 1]
-    exact = exact_cases(None, users, thresholds, counts)
-    sample, rng = Sample(np.array(users), 20), np.random.default_rng(3)
-    cells, trials, seen = new_crowd(8), 10_000, {}
-    for _ in range(trials):
-        fill(cells, len(users))
-        key = tuple(
-            int(draw(cells, sample.values, sample.cumulative, c, k, rng))
-            for c, k in zip(thresholds, counts, strict=True)
-        )
-        seen[key] = seen.get(key, 0) + 1
-    assert set(seen) <= set(exact)
-    deviation = sum((seen.get(key, 0) - trials * p) ** 2 / (trials * p) for key, p in exact.items())
-    freedom = len(exact) - 1
-    assert deviation < freedom + 4.5 * math.sqrt(2 * freedom)
-    # a population that forgets who was asked has another law
-    forgetful = sum(
-        (trials * wrong - trials * p) ** 2 / (trials * p)
-        for p, wrong in zip(exact.values(), np.roll(list(exact.values()), 1), strict=True)
-    )
-    assert forgetful > freedom + 4.5 * math.sqrt(2 * freedom)
+    assert follows_the_exact_law(draw) == (True, True)
+
+
+def test_that_law_notices_a_population_that_forgets_who_was_asked():
+    """The twin draws with the same cells, but puts every batch back: impossible sequences, and another law."""
+
+    def forgetful(cells, values, cumulative, threshold, count, rng):
+        fill(cells, len(USERS))
+        return draw(cells, values, cumulative, threshold, count, rng)
+
+    assert follows_the_exact_law(forgetful) == (False, False)
+
+
+def test_that_law_notices_cells_that_do_not_tell_who_was_asked():
+    """The subtler twin: no cell remembers what fell into it, though nobody is asked twice within a batch."""
+
+    def careless(cells, values, cumulative, threshold, count, rng):
+        cells.asked[:] = 0
+        return draw(cells, values, cumulative, threshold, count, rng)
+
+    assert follows_the_exact_law(careless) == (False, False)
 
 
 CASES = [
