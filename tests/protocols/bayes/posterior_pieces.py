@@ -6,22 +6,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privquant.protocols.bayes.posterior import Posterior
+from privquant.protocols.bayes.stacks import Stacks
 
 
 def pieces(posterior: Posterior) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """First cell and mass of every piece, in rising order, of a whole of one; from the JSON of the state alone."""
-    form = posterior.to_dict()
-    scale_left, scale_right, unit_left, unit_right, _, here, _ = form["numbers"]
+    p = Stacks(**posterior.to_dict())
+    held_left, held_right, opened, length, at, *_ = p.count
+    scale_left, scale_right, unit_left, unit_right, _, here, _ = p.number
+    inside = [m * (unit_left if k < at else unit_right) for k, m in enumerate(p.masses[opened][:length])]
+    inside[at] = here
+    blocks = [(b, w * scale_left) for b, w in zip(p.stack[0][:held_left], p.weight[0], strict=False)]
+    blocks += [(opened, sum(inside))]
+    blocks += reversed([(b, w * scale_right) for b, w in zip(p.stack[1][:held_right], p.weight[1], strict=False)])
     starts: list[int] = []
     masses: list[float] = []
-    for name, scale in (("left", scale_left), ("right", scale_right)):
-        stacked = list(zip(form[name]["blocks"], form[name]["weights"], strict=True))
-        for (cells, inside, _), weight in stacked if name == "left" else reversed(stacked):
-            starts += cells
-            masses += [m * weight * scale / sum(inside) for m in inside]
-        if name == "left":
-            (cells, inside, _), at = form["open"], form["at"]
-            starts += cells
-            masses += [m * unit_left for m in inside[:at]] + [here] + [m * unit_right for m in inside[at + 1 :]]
+    for block, weight in blocks:
+        own = inside if block == opened else p.masses[block][: p.lengths[block]]
+        starts += p.starts[block][: len(own)]
+        masses += [m * weight / sum(own) for m in own]
     found = np.array(masses)
     return np.array(starts, np.int64), found / found.sum()

@@ -59,13 +59,6 @@ def simulate(
     return answers
 
 
-def visited_path(template: BayesLearn, crowd: Ints, words: Words) -> Ints:
-    """The cell of every step, for a crowd in the order it is asked; what the tests compare with the dense twin."""
-    path = np.empty(template.users, np.int64)
-    _learned(template, _room(template), crowd[: template.users], words, path=path)
-    return path
-
-
 def _room(template: BayesLearn | BayeSS) -> Stacks:
     """For any learner of the template; a screening's second is over fewer users, and two pads at most are new."""
     if isinstance(template, BayeSS):

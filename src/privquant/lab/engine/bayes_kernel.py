@@ -13,21 +13,9 @@ from numpy.typing import NDArray
 
 from privquant._numba import njit
 from privquant.lab.engine.random import step
+from privquant.protocols.bayes import stacks
 from privquant.protocols.bayes.blocks import KERNEL
-from privquant.protocols.bayes.stacks import (
-    AT,
-    HERE,
-    LARGE,
-    LEFT,
-    OPEN,
-    RIGHT,
-    SMALL,
-    Stacks,
-    begin,
-    locate,
-    located,
-    multiply,
-)
+from privquant.protocols.bayes.stacks import AT, HERE, LARGE, LEFT, OPEN, RIGHT, SMALL, Stacks
 
 Ints = NDArray[np.int64]
 _U = np.uint64
@@ -67,21 +55,21 @@ def learn(p: Stacks, asking: Asking, values: Any, state: Any, path: Any) -> int:
     mapped = asking.lows.shape[0] > 0
     counted = len(p.visits) > 0
     follow = path.shape[0] > 0
-    begin(p, asking.last, q, asking.first)
+    stacks.begin(p, asking.last, q, asking.first)
     left, here, right = p.number[LEFT], p.number[HERE], p.number[RIGHT]
     target = q * (left + here + right)
-    cell = located(p)
+    cell = stacks.located(p)
     grown_left = 1.0  # the factor of each side since the stacks were last told
     grown_right = 1.0
     users = values.shape[0]
     stays = True
     for i in range(users + 1):
         if not stays or i == users:
-            multiply(p, grown_left, grown_right, here)
-            locate(p, q if i < users else 0.5)
+            stacks.multiply(p, grown_left, grown_right, here)
+            stacks.locate(p, q if i < users else 0.5)
             left, here, right = p.number[LEFT], p.number[HERE], p.number[RIGHT]
             target = q * (left + here + right)
-            cell = located(p)
+            cell = stacks.located(p)
             grown_left = 1.0
             grown_right = 1.0
             if i == users:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from privquant._numba import BORROWED, compiled_form
+from privquant._numba import BORROWED, compiled_form, shared
 
 BLOCK = 64
 # Lanes need sums in any order; no NaN or infinity is assumed away. A call would hand over all arrays of the stacks
@@ -25,33 +25,6 @@ KERNEL: dict[str, Any] = {
 
 _U = np.uint64  # an index that cannot be negative needs no check
 _LANES = _U(BLOCK)
-
-
-def row_sum(masses: Any) -> float:
-    """The sum of a row."""
-    return float(sum(masses))
-
-
-@compiled_form(row_sum, **KERNEL)
-def row_sum_lanes(masses: Any) -> float:
-    total = 0.0
-    for k in range(_LANES):
-        total += masses[k]
-    return total
-
-
-def sum_of_eight(masses: Any, start: int) -> float:
-    """The sum of eight neighbours."""
-    return float(sum(masses[start : start + 8]))
-
-
-@compiled_form(sum_of_eight, **KERNEL)
-def sum_of_eight_lanes(masses: Any, start: int) -> float:
-    total = 0.0
-    first = _U(start)
-    for k in range(_U(8)):
-        total += masses[first + k]
-    return total
 
 
 def sums_around(masses: Any, at: int) -> tuple[float, float]:
@@ -71,16 +44,16 @@ def sums_around_lanes(masses: Any, at: int) -> tuple[float, float]:
     return before, after
 
 
-def scale_before(masses: Any, at: int, ratio: float) -> None:
-    """Multiply what lies before a slot."""
-    masses[:at] = [mass * ratio for mass in masses[:at]]
+def scale_slots(masses: Any, start: int, end: int, ratio: float) -> None:
+    """Multiply the slots from `start` to before `end`."""
+    masses[start:end] = [mass * ratio for mass in masses[start:end]]
 
 
-@compiled_form(scale_before, **KERNEL)
-def scale_before_lanes(masses: Any, at: int, ratio: float) -> None:
-    here = _U(at)
+@compiled_form(scale_slots, **KERNEL)
+def scale_slots_lanes(masses: Any, start: int, end: int, ratio: float) -> None:
+    first, behind = _U(start), _U(end)
     for k in range(_LANES):
-        masses[k] *= ratio if k < here else 1.0
+        masses[k] *= ratio if first <= k < behind else 1.0
 
 
 def make_room(row: Any, at: int, length: int, by: int) -> None:
@@ -94,15 +67,10 @@ def make_room_loop(row: Any, at: int, length: int, by: int) -> None:
         row[_U(k + by)] = row[_U(k)]
 
 
-def move_slots(target: Any, source: Any, start: int, length: int) -> None:
-    """Put `length` slots of one row from `start` on at the start of another, or of the same, and zeros behind."""
-    target[:length] = source[start : start + length]
-    target[length:] = [0] * (BLOCK - length)
-
-
-@compiled_form(move_slots, **KERNEL)
-def move_slots_loop(target: Any, source: Any, start: int, length: int) -> None:
-    for k in range(length):
-        target[_U(k)] = source[_U(start + k)]
-    for k in range(length, BLOCK):
-        target[_U(k)] = 0
+@shared(**KERNEL)
+def move_end(row: Any, start: int, target: Any) -> None:
+    """Move the slots from `start` on to the start of another row, and leave zeros on both."""
+    for k in range(BLOCK):
+        target[k] = row[start + k] if start + k < BLOCK else 0
+    for k in range(start, BLOCK):
+        row[k] = 0

@@ -7,19 +7,17 @@ compiling. Many users are the lab's engine's, which compiles the same functions 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privquant.protocols.bayes import stacks
-from privquant.protocols.bayes.blocks import BLOCK, row_sum
+from privquant.protocols.bayes.blocks import BLOCK
 from privquant.protocols.bayes.channel import Channel
-from privquant.protocols.bayes.stacks import AT, HELD, HERE, LEFT, LENGTH, MADE, OPEN, RIGHT, Stacks
+from privquant.protocols.bayes.stacks import AT, HELD, HERE, LEFT, MADE, OPEN, RIGHT, Stacks
 
 Ints = NDArray[np.int64]
-_SIDES = {"left": stacks.SIDE_LEFT, "right": stacks.SIDE_RIGHT}
 
 
 class Posterior:
@@ -53,10 +51,10 @@ class Posterior:
         """The first cell at which half of the mass is reached; looked for on a copy, as looking cuts pieces."""
         if self._channel.q == 0.5:
             return self.cell
-        copy = Posterior.from_dict(self.to_dict(), self._channel)
-        _room(copy._stacks)
-        stacks.locate(copy._stacks, 0.5)
-        return copy.cell
+        copy = _copied(self._stacks)
+        _room(copy)
+        stacks.locate(copy, 0.5)
+        return stacks.located(copy)
 
     def visited(self) -> tuple[Ints, Ints]:
         """The visited cells in rising order, and how often each was."""
@@ -81,47 +79,18 @@ class Posterior:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, every float as it is."""
-        p = self._stacks
-        return {
-            "last": p.count[stacks.LAST],
-            "at": p.count[AT],
-            "numbers": list(p.number),
-            "open": _pieces(p, p.count[OPEN], p.count[LENGTH]),
-            **{
-                name: {
-                    "weights": p.weight[side][: p.count[HELD + side]],
-                    "blocks": [_pieces(p, b, p.lengths[b]) for b in p.stack[side][: p.count[HELD + side]]],
-                }
-                for name, side in _SIDES.items()
-            },
-        }
+        return _copied(self._stacks)._asdict()
 
     @classmethod
     def from_dict(cls, form: Mapping[str, Any], channel: Channel) -> Posterior:
         made = cls.__new__(cls)
-        made._channel = channel
-        blocks = [form["open"], *form["left"]["blocks"], *form["right"]["blocks"]]
-        p = made._stacks = _lists(len(blocks))
-        for b, pieces in enumerate(blocks):
-            for rows, values in zip((p.starts, p.masses, p.visits), pieces, strict=True):
-                rows[b][: len(values)] = values
-            p.lengths[b], p.sums[b] = len(pieces[0]), row_sum(p.masses[b])
-        fresh = 1
-        for name, side in _SIDES.items():
-            held = len(form[name]["blocks"])
-            p.stack[side][:held] = range(fresh, fresh + held)
-            p.weight[side][:held] = form[name]["weights"]
-            p.prefix[side][: held + 1] = accumulate(form[name]["weights"], initial=0.0)
-            p.count[HELD + side] = held
-            fresh += held
-        p.number[:] = form["numbers"]
-        p.count[OPEN:] = [0, len(form["open"][0]), int(form["at"]), fresh, int(form["last"])]
+        made._channel, made._stacks = channel, _copied(Stacks(**form))
         return made
 
 
 def visited(p: Stacks) -> tuple[Ints, Ints]:
     """The visited cells of stacks in rising order, and how often each was."""
-    left, right = (p.stack[side][: p.count[HELD + side]] for side in _SIDES.values())
+    left, right = (p.stack[side][: p.count[HELD + side]] for side in range(2))
     order = np.concatenate([left, [p.count[OPEN]], right[::-1]]).astype(np.int64)
     counts = np.asarray(p.visits)[order].ravel()
     found = np.flatnonzero(counts)
@@ -148,5 +117,5 @@ def _room(p: Stacks) -> None:
         _add_blocks(p, len(p.lengths))
 
 
-def _pieces(p: Stacks, block: int, length: int) -> list[list[Any]]:
-    return [rows[block][:length] for rows in (p.starts, p.masses, p.visits)]
+def _copied(p: Stacks) -> Stacks:
+    return Stacks(*([part[:] if isinstance(part, list) else part for part in parts] for parts in p))

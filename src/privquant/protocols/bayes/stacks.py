@@ -25,16 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from privquant._numba import shared
-from privquant.protocols.bayes.blocks import (
-    BLOCK,
-    KERNEL,
-    make_room,
-    move_slots,
-    row_sum,
-    scale_before,
-    sum_of_eight,
-    sums_around,
-)
+from privquant.protocols.bayes.blocks import BLOCK, KERNEL, make_room, move_end, scale_slots, sums_around
 
 # A mass this far below the rest cannot matter, but must not become zero: zero never recovers.
 FLOOR = 1e-280
@@ -95,19 +86,14 @@ def arrays(users: int, cells: int, *, visits: bool) -> Stacks:
 @shared(**KERNEL)
 def begin(p: Stacks, last: int, q: float, first: int) -> None:
     """Uniform over the cells 0 .. last, located at mass q, or at `first` unless that is negative."""
-    for side in range(2):
-        p.number[SCALE + side] = 1.0
-        p.number[UNIT + side] = 1.0
-        p.count[HELD + side] = 0
-        p.prefix[side][0] = 0.0
-    p.number[LEFT] = 0.0
-    p.number[HERE] = 1.0
-    p.number[RIGHT] = 0.0
-    p.count[OPEN] = 0
+    for k in range(7):
+        p.number[k] = 0.0 if k in (LEFT, RIGHT) else 1.0
+        p.count[k] = 0
     p.count[LENGTH] = 1
-    p.count[AT] = 0
     p.count[MADE] = 1
     p.count[LAST] = last
+    p.prefix[SIDE_LEFT][0] = 0.0
+    p.prefix[SIDE_RIGHT][0] = 0.0
     p.starts[0][0] = 0
     for k in range(BLOCK):
         p.masses[0][k] = 0.0
@@ -245,35 +231,23 @@ def _isolate(p: Stacks, cell: int) -> None:
 
 @shared(**KERNEL)
 def _halve(p: Stacks) -> None:
-    """The half of the open block without the located piece becomes a closed block of its side."""
+    """Close the half of the open block without the located piece. The upper one becomes a block of its own."""
     count = p.count
-    block, fresh = count[OPEN], count[MADE]
-    half = count[LENGTH] // 2
-    rest = count[LENGTH] - half
-    side = SIDE_RIGHT if count[AT] < half else SIDE_LEFT
-    _take_half(p.starts[fresh], p.starts[block], half, rest, side)
-    _take_half(p.masses[fresh], p.masses[block], half, rest, side)
+    block, fresh, length = count[OPEN], count[MADE], count[LENGTH]
+    half = length // 2
+    move_end(p.starts[block], half, p.starts[fresh])
+    move_end(p.masses[block], half, p.masses[fresh])
     if len(p.visits) > 0:
-        _take_half(p.visits[fresh], p.visits[block], half, rest, side)
+        move_end(p.visits[block], half, p.visits[fresh])
     count[MADE] = fresh + 1
-    p.lengths[fresh] = half if side == SIDE_LEFT else rest
-    count[LENGTH] = rest if side == SIDE_LEFT else half
-    if side == SIDE_LEFT:
+    side, closed = (SIDE_RIGHT, fresh) if count[AT] < half else (SIDE_LEFT, block)
+    p.lengths[closed] = length - half if closed == fresh else half
+    count[LENGTH] = half if closed == fresh else length - half
+    if closed == block:
+        count[OPEN] = fresh
         count[AT] -= half
-    p.sums[fresh] = row_sum(p.masses[fresh])
-    _push(p, side, fresh, p.sums[fresh] * p.number[UNIT + side] / p.number[SCALE + side])
+    _push(p, side, closed, p.number[UNIT + side])
     _read_sides(p)
-
-
-@shared(**KERNEL)
-def _take_half(fresh: Any, row: Any, half: int, rest: int, side: int) -> None:
-    """Move the half of a row that goes to `side` to a fresh one."""
-    if side == SIDE_RIGHT:
-        move_slots(fresh, row, half, rest)
-        move_slots(row, row, 0, half)
-    else:
-        move_slots(fresh, row, 0, half)
-        move_slots(row, row, half, rest)
 
 
 @shared(**KERNEL)
@@ -318,154 +292,99 @@ def _multiply_in(p: Stacks) -> None:
 def _move(p: Stacks, target: float, beyond: float) -> None:
     """Locate the piece at which the mass `target` is reached from the left, or `beyond` from the right."""
     number, count = p.number, p.count
-    if _lies_within(p, SIDE_LEFT, count[HELD + SIDE_LEFT], target):
-        _hop(p, SIDE_LEFT, target)
-        _enter(p, target)
-    elif _lies_within(p, SIDE_RIGHT, count[HELD + SIDE_RIGHT], beyond):
-        _hop(p, SIDE_RIGHT, beyond)
-        _enter(p, target)
-    else:
-        masses, to = p.masses[count[OPEN]], count[AT]
+    left, right = count[HELD + SIDE_LEFT], count[HELD + SIDE_RIGHT]
+    while left > 0 and p.prefix[SIDE_LEFT][left] * number[SCALE + SIDE_LEFT] >= target:
+        left -= 1
+    while right > 0 and p.prefix[SIDE_RIGHT][right] * number[SCALE + SIDE_RIGHT] > beyond:
+        right -= 1
+    if left < count[HELD + SIDE_LEFT]:
+        _hop(p, SIDE_LEFT, left)
+    elif right < count[HELD + SIDE_RIGHT]:
+        _hop(p, SIDE_RIGHT, right)
+    masses, to = p.masses[count[OPEN]], count[AT]
+    if number[LEFT] >= target:
         passed = 0.0
-        if number[LEFT] >= target:
-            excess = (number[LEFT] - target) / number[UNIT + SIDE_LEFT]
-            while to > 0 and passed <= excess:
-                to -= 1
-                passed += masses[to]
-        else:
-            passed = number[LEFT] + number[HERE]
-            while to < count[LENGTH] - 1 and passed < target:
-                to += 1
-                passed += masses[to] * number[UNIT + SIDE_RIGHT]
-        _walk(p, to)
-
-
-@shared(**KERNEL)
-def _lies_within(p: Stacks, side: int, held: int, limit: float) -> bool:
-    """Whether a mass is reached within so many blocks of a side from its far end; on an edge, left of it."""
-    mass = p.prefix[side][held] * p.number[SCALE + side]
-    return held > 0 and (mass > limit or (side == SIDE_LEFT and mass == limit))
-
-
-@shared(**KERNEL)
-def _hop(p: Stacks, side: int, limit: float) -> None:
-    """Open the block of a side that reaches a mass, counted from the side's far end."""
-    _close(p, 1 - side)
-    while _lies_within(p, side, p.count[HELD + side] - 1, limit):
-        _carry(p, side)
-    _open(p, side)
+        excess = (number[LEFT] - target) / number[UNIT + SIDE_LEFT]
+        while to > 0 and passed <= excess:
+            to -= 1
+            passed += masses[to]
+    else:
+        passed, unit, last = number[LEFT] + number[HERE], number[UNIT + SIDE_RIGHT], count[LENGTH] - 1
+        while to < last and passed < target:
+            to += 1
+            passed += masses[to] * unit
+    _walk(p, to)
+    _read_sides(p)
 
 
 @shared(**KERNEL)
 def _go(p: Stacks, cell: int) -> None:
     """Isolate a cell, wherever the mass lies."""
-    count = p.count
-    if cell < p.starts[count[OPEN]][0]:
-        _close(p, SIDE_RIGHT)
-        while cell < p.starts[p.stack[SIDE_LEFT][count[HELD + SIDE_LEFT] - 1]][0]:
-            _carry(p, SIDE_LEFT)
-        _open(p, SIDE_LEFT)
-    elif count[HELD + SIDE_RIGHT] > 0 and cell >= p.starts[p.stack[SIDE_RIGHT][count[HELD + SIDE_RIGHT] - 1]][0]:
-        _close(p, SIDE_LEFT)
-        while (
-            count[HELD + SIDE_RIGHT] > 1 and cell >= p.starts[p.stack[SIDE_RIGHT][count[HELD + SIDE_RIGHT] - 2]][0]
-        ):
-            _carry(p, SIDE_RIGHT)
-        _open(p, SIDE_RIGHT)
-    starts, to = p.starts[count[OPEN]], count[LENGTH] - 1
-    while starts[to] > cell:
+    count, stack = p.count, p.stack
+    while cell < p.starts[count[OPEN]][0]:
+        _hop(p, SIDE_LEFT, count[HELD + SIDE_LEFT] - 1)
+    while count[HELD + SIDE_RIGHT] > 0 and cell >= p.starts[stack[SIDE_RIGHT][count[HELD + SIDE_RIGHT] - 1]][0]:
+        _hop(p, SIDE_RIGHT, count[HELD + SIDE_RIGHT] - 1)
+    to = count[LENGTH] - 1
+    while p.starts[count[OPEN]][to] > cell:
         to -= 1
     _walk(p, to)
+    _read_sides(p)
     _isolate(p, cell)
 
 
 @shared(**KERNEL)
 def _walk(p: Stacks, to: int) -> None:
-    """Locate another piece of the open block; what is passed changes sides, and so its unit."""
+    """Make another piece of the open block the located one; what is passed changes sides, and so its unit."""
     number, count = p.number, p.count
     masses, at = p.masses[count[OPEN]], count[AT]
     unit_left, unit_right = number[UNIT + SIDE_LEFT], number[UNIT + SIDE_RIGHT]
     if to < at:
         masses[at] = number[HERE] / unit_right
         number[HERE] = masses[to] * unit_left
-        for k in range(to + 1, at):
-            masses[k] *= unit_left / unit_right
+        scale_slots(masses, to + 1, at, unit_left / unit_right)
     elif to > at:
         masses[at] = number[HERE] / unit_left
         number[HERE] = masses[to] * unit_right
-        for k in range(at + 1, to):
-            masses[k] *= unit_right / unit_left
+        scale_slots(masses, at + 1, to, unit_right / unit_left)
     count[AT] = to
-    _read_sides(p)
 
 
 @shared(**KERNEL)
-def _push(p: Stacks, side: int, block: int, weight: float) -> None:
-    """Put a closed block on top of a stack."""
+def _hop(p: Stacks, side: int, place: int) -> None:
+    """Open the block at a place of a side's stack, located at its first piece."""
+    number, count = p.number, p.count
+    _walk(p, 0)  # all of the block to one unit
+    block, unit = count[OPEN], number[UNIT + SIDE_RIGHT]
+    p.masses[block][0] = number[HERE] / unit
+    p.lengths[block] = count[LENGTH]
+    _push(p, 1 - side, block, unit)
+    ratio = number[SCALE + side] / number[SCALE + 1 - side]
+    for k in range(count[HELD + side] - 1, place, -1):
+        _put(p, 1 - side, p.stack[side][k], p.weight[side][k] * ratio)
+    block = p.stack[side][place]
+    unit = p.weight[side][place] * number[SCALE + side] / p.sums[block]
+    number[UNIT + SIDE_LEFT] = unit
+    number[UNIT + SIDE_RIGHT] = unit
+    count[HELD + side] = place
+    count[OPEN] = block
+    count[LENGTH] = p.lengths[block]
+    count[AT] = 0
+    number[HERE] = p.masses[block][0] * unit
+    number[LEFT] = p.prefix[SIDE_LEFT][count[HELD + SIDE_LEFT]] * number[SCALE + SIDE_LEFT]
+
+
+@shared(**KERNEL)
+def _push(p: Stacks, side: int, block: int, unit: float) -> None:
+    """Close a block with masses of one unit, on top of a stack."""
+    p.sums[block] = p.masses[block][0] + sums_around(p.masses[block], 0)[1]
+    _put(p, side, block, p.sums[block] * unit / p.number[SCALE + side])
+
+
+@shared(**KERNEL)
+def _put(p: Stacks, side: int, block: int, weight: float) -> None:
     held = p.count[HELD + side]
     p.stack[side][held] = block
     p.weight[side][held] = weight
     p.prefix[side][held + 1] = p.prefix[side][held] + weight
     p.count[HELD + side] = held + 1
-
-
-@shared(**KERNEL)
-def _carry(p: Stacks, side: int) -> None:
-    """The top of a stack to the other one."""
-    held = p.count[HELD + side] - 1
-    p.count[HELD + side] = held
-    ratio = p.number[SCALE + side] / p.number[SCALE + 1 - side]
-    _push(p, 1 - side, p.stack[side][held], p.weight[side][held] * ratio)
-
-
-@shared(**KERNEL)
-def _close(p: Stacks, side: int) -> None:
-    """Put the open block on top of a stack."""
-    number, count = p.number, p.count
-    block = count[OPEN]
-    masses, unit = p.masses[block], number[UNIT + SIDE_RIGHT]
-    masses[count[AT]] = number[HERE] / unit
-    scale_before(masses, count[AT], number[UNIT + SIDE_LEFT] / unit)
-    p.sums[block] = row_sum(masses)
-    p.lengths[block] = count[LENGTH]
-    _push(p, side, block, p.sums[block] * unit / number[SCALE + side])
-
-
-@shared(**KERNEL)
-def _open(p: Stacks, side: int) -> None:
-    """Open the block on top of a stack, located at its first piece."""
-    number, count = p.number, p.count
-    held = count[HELD + side] - 1
-    block = p.stack[side][held]
-    unit = p.weight[side][held] * number[SCALE + side] / p.sums[block]
-    number[UNIT + SIDE_LEFT] = unit
-    number[UNIT + SIDE_RIGHT] = unit
-    number[HERE] = p.masses[block][0] * unit
-    count[HELD + side] = held
-    count[OPEN] = block
-    count[LENGTH] = p.lengths[block]
-    count[AT] = 0
-
-
-@shared(**KERNEL)
-def _enter(p: Stacks, target: float) -> None:
-    """Locate the piece of a block opened just now at which the mass `target` is reached."""
-    number, count = p.number, p.count
-    masses, last = p.masses[count[OPEN]], count[LENGTH] - 1
-    unit = number[UNIT + SIDE_LEFT]
-    outside = p.prefix[SIDE_LEFT][count[HELD + SIDE_LEFT]] * number[SCALE + SIDE_LEFT]
-    wanted = (target - outside) / unit
-    passed = 0.0
-    to = 0
-    while to + 8 <= last:
-        together = sum_of_eight(masses, to)
-        if passed + together >= wanted:
-            break
-        passed += together
-        to += 8
-    while to < last and passed + masses[to] < wanted:
-        passed += masses[to]
-        to += 1
-    count[AT] = to
-    number[HERE] = masses[to] * unit
-    _read_sides(p)
