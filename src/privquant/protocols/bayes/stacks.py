@@ -20,6 +20,7 @@ arrays.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -293,14 +294,10 @@ def _move(p: Stacks, target: float, beyond: float) -> None:
     """Locate the piece at which the mass `target` is reached from the left, or `beyond` from the right."""
     number, count = p.number, p.count
     left, right = count[HELD + SIDE_LEFT], count[HELD + SIDE_RIGHT]
-    while left > 0 and p.prefix[SIDE_LEFT][left] * number[SCALE + SIDE_LEFT] >= target:
-        left -= 1
-    while right > 0 and p.prefix[SIDE_RIGHT][right] * number[SCALE + SIDE_RIGHT] > beyond:
-        right -= 1
-    if left < count[HELD + SIDE_LEFT]:
-        _hop(p, SIDE_LEFT, left)
-    elif right < count[HELD + SIDE_RIGHT]:
-        _hop(p, SIDE_RIGHT, right)
+    if left > 0 and p.prefix[SIDE_LEFT][left] * number[SCALE + SIDE_LEFT] >= target:
+        _hop(p, SIDE_LEFT, target)
+    elif right > 0 and p.prefix[SIDE_RIGHT][right] * number[SCALE + SIDE_RIGHT] > beyond:
+        _hop(p, SIDE_RIGHT, beyond)
     masses, to = p.masses[count[OPEN]], count[AT]
     if number[LEFT] >= target:
         passed = 0.0
@@ -322,9 +319,9 @@ def _go(p: Stacks, cell: int) -> None:
     """Isolate a cell, wherever the mass lies."""
     count, stack = p.count, p.stack
     while cell < p.starts[count[OPEN]][0]:
-        _hop(p, SIDE_LEFT, count[HELD + SIDE_LEFT] - 1)
+        _hop(p, SIDE_LEFT, math.inf)
     while count[HELD + SIDE_RIGHT] > 0 and cell >= p.starts[stack[SIDE_RIGHT][count[HELD + SIDE_RIGHT] - 1]][0]:
-        _hop(p, SIDE_RIGHT, count[HELD + SIDE_RIGHT] - 1)
+        _hop(p, SIDE_RIGHT, math.inf)
     to = count[LENGTH] - 1
     while p.starts[count[OPEN]][to] > cell:
         to -= 1
@@ -346,27 +343,43 @@ def _walk(p: Stacks, to: int) -> None:
     elif to > at:
         masses[at] = number[HERE] / unit_left
         number[HERE] = masses[to] * unit_right
-        scale_slots(masses, at + 1, to, unit_right / unit_left)
+        if unit_left != unit_right:  # they are one in a block opened just now
+            scale_slots(masses, at + 1, to, unit_right / unit_left)
     count[AT] = to
 
 
 @shared(**KERNEL)
-def _hop(p: Stacks, side: int, place: int) -> None:
-    """Open the block at a place of a side's stack, located at its first piece."""
+def _hop(p: Stacks, side: int, limit: float) -> None:
+    """Open the block of a side that reaches a mass, counted from the far end, located at its first piece.
+
+    Between two blocks it is the left one; where no block reaches the mass, the nearest.
+    """
     number, count = p.number, p.count
     _walk(p, 0)  # all of the block to one unit
     block, unit = count[OPEN], number[UNIT + SIDE_RIGHT]
     p.masses[block][0] = number[HERE] / unit
     p.lengths[block] = count[LENGTH]
     _push(p, 1 - side, block, unit)
+    stack, weight, prefix = p.stack[side], p.weight[side], p.prefix[side]
+    other_stack, other_weight, other_prefix = p.stack[1 - side], p.weight[1 - side], p.prefix[1 - side]
     ratio = number[SCALE + side] / number[SCALE + 1 - side]
-    for k in range(count[HELD + side] - 1, place, -1):
-        _put(p, 1 - side, p.stack[side][k], p.weight[side][k] * ratio)
-    block = p.stack[side][place]
-    unit = p.weight[side][place] * number[SCALE + side] / p.sums[block]
+    limit /= number[SCALE + side]
+    top, held = count[HELD + side] - 1, count[HELD + 1 - side]
+    total = other_prefix[held]
+    while top > 0 and (prefix[top] > limit or (side == SIDE_LEFT and prefix[top] == limit)):
+        moved = weight[top] * ratio
+        total += moved
+        other_stack[held] = stack[top]
+        other_weight[held] = moved
+        held += 1
+        other_prefix[held] = total
+        top -= 1
+    count[HELD + 1 - side] = held
+    block = stack[top]
+    unit = weight[top] * number[SCALE + side] / p.sums[block]
     number[UNIT + SIDE_LEFT] = unit
     number[UNIT + SIDE_RIGHT] = unit
-    count[HELD + side] = place
+    count[HELD + side] = top
     count[OPEN] = block
     count[LENGTH] = p.lengths[block]
     count[AT] = 0
@@ -378,11 +391,7 @@ def _hop(p: Stacks, side: int, place: int) -> None:
 def _push(p: Stacks, side: int, block: int, unit: float) -> None:
     """Close a block with masses of one unit, on top of a stack."""
     p.sums[block] = p.masses[block][0] + sums_around(p.masses[block], 0)[1]
-    _put(p, side, block, p.sums[block] * unit / p.number[SCALE + side])
-
-
-@shared(**KERNEL)
-def _put(p: Stacks, side: int, block: int, weight: float) -> None:
+    weight = p.sums[block] * unit / p.number[SCALE + side]
     held = p.count[HELD + side]
     p.stack[side][held] = block
     p.weight[side][held] = weight
