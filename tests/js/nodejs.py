@@ -51,7 +51,7 @@ def run_node(*args: object, **options: Any) -> subprocess.CompletedProcess[str]:
 def evaluate(code: str) -> Any:
     """What a module's code prints as JSON. `js` in it is where the sources are."""
     module = f"const js = {json.dumps(JS.as_uri() + '/src')};\n{code}"
-    done = run_node("--input-type=module", "-e", module)
+    done = run_node("--input-type=module", "-", input=module)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
