@@ -43,9 +43,11 @@ export class Integers {
     if (!whole && value !== Infinity && value !== -Infinity) {
       throw new InvalidInput(`a value must be a whole number in ${this.low} .. ${this.high}, got ${shown(value)}`);
     }
-    if (value <= this.low) return 0n;
-    if (value >= this.high) return this.size - 1n;
-    return BigInt(value) - this.low;
+    if (!whole) return BigInt(value > 0) * (this.size - 1n);
+    // The same steps for a value inside, below and above.
+    const below = BigInt(value < this.low);
+    const above = BigInt(value > this.high);
+    return (1n - below - above) * (BigInt(value) - this.low) + above * (this.size - 1n);
   }
 
   /** The value an index stands for: a number, beyond 2^53 a BigInt. */

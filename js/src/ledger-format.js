@@ -42,7 +42,8 @@ export function checkAnswer(answer) {
     const wanted = name === "bit" ? "number" : kind;
     if (typeof answer[name] !== wanted) throw new TypeError(`${name} is not a ${wanted}`);
   }
-  if ((answer.bit !== 0 && answer.bit !== 1) || answer.threshold < 0n) {
+  // Not "neither 0 nor 1", which would look at one bit once and at the other twice.
+  if ((answer.bit & 1) !== answer.bit || answer.threshold < 0n) {
     throw new TypeError("a bit is 0 or 1 and a threshold at least 0");
   }
   if (!isState(answer.state)) throw new TypeError(`unknown state ${shown(answer.state)}`);

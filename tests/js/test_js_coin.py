@@ -20,7 +20,7 @@ def device_at(epsilon: float, bias: str = "") -> CommandRandomizer:
     return CommandRandomizer(command, inputs=("50", "51"))
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0])
+@pytest.mark.parametrize("epsilon", [pytest.param(0.5, marks=pytest.mark.full), 1.0])
 def test_a_million_throws_keep_their_epsilon(epsilon):
     found = audit(device_at(epsilon), epsilon=epsilon, draws=DRAWS, confidence=CONFIDENCE)
     assert not found.caught, str(found)

@@ -44,7 +44,8 @@ def test_the_requests_are_those_of_the_python_device_byte_for_byte(server, make_
 
 def blocks_run(server, tmp_path, *mode: str, runs: int = 24) -> tuple[set[int], set[tuple[str, ...]]]:
     """The bits that were given, and which blocks of code ran and how often, for values on both sides."""
-    command = [node(), str(HERE / "sameness_child.mjs"), *mode]
+    # An optimizing compiler leaves inlined functions out of the count.
+    command = [node(), "--no-opt", str(HERE / "sameness_child.mjs"), *mode]
     bits, paths = set(), set()
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         for run in range(-4, runs):  # the first few warm caches and the engine up
@@ -69,4 +70,4 @@ def test_the_same_blocks_run_for_every_value_and_bit(server, tmp_path):
 
 def test_a_branch_on_the_bit_is_noticed(server, tmp_path):
     _, paths = blocks_run(server, tmp_path, "branching")
-    assert len(paths) == 2
+    assert len(paths) > 1
