@@ -12,7 +12,7 @@
 
 import { ACK, ACKED, SEND } from "./answer-states.js";
 import { Coin } from "./coin.js";
-import { SignatureError, TrustError, WireError } from "./errors.js";
+import { InvalidInput, SignatureError, TrustError, WireError, shown as given } from "./errors.js";
 import {
   claimRequest,
   parseClaimReceipt,
@@ -26,6 +26,7 @@ import { MAX_MANIFEST, MAX_REQUEST, TOKEN_BYTES, ascii, fingerprint, tokenFromBy
 import { Invite } from "./invite.js";
 import { openEnvelope } from "./manifest.js";
 import { checkPlatform } from "./platform.js";
+import { Policy } from "./policy.js";
 import {
   InviteRefused,
   ManifestRefused,
@@ -43,6 +44,7 @@ import { cost, keeps, shown } from "./spending.js";
  */
 export class AnsweringDevice {
   constructor(policy, { ledger, makeTransport, transport = null, patience = {} }) {
+    if (!(policy instanceof Policy)) throw new InvalidInput(`a device needs a Policy, got ${given(policy)}`);
     this.policy = policy;
     this.ledger = ledger;
     this.makeTransport = makeTransport;

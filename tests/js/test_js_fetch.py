@@ -9,6 +9,8 @@ import test_hostile_wire
 from nodejs import Worker
 from test_hostile_wire import *  # noqa: F403
 
+from privquant.device import TransportRefused, TryLater
+
 del test_what_is_not_http_is_refused  # noqa: F821
 del test_a_huge_answer_is_cut_off  # noqa: F821
 
@@ -28,8 +30,6 @@ def worker(fetching):
 @pytest.mark.parametrize("how", ["length", "claimed", "endless", "chunks"])
 @pytest.mark.parametrize("what", ["manifest", "query", "reports"])
 def test_a_huge_body_is_cut_off(server, refused, what, how):
-    from privquant.device import TransportRefused, TryLater
-
     server.on[what] = test_hostile_wire.HUGE[how]
     # A length that is claimed and not sent is over when the server closes; no byte too many was taken.
     kind, reason = (TryLater, "unreachable or deadline") if how == "claimed" else (TransportRefused, "too-large")

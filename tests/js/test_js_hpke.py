@@ -70,9 +70,12 @@ def test_what_node_seals_python_opens():
 
 def test_what_python_seals_node_opens_and_nothing_else():
     key, private, public = raw_pair()
-    assert key.private_bytes(
-        serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    ).hex() == "302e020100300506032b656e04220420" + private
+    assert (
+        key.private_bytes(
+            serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ).hex()
+        == "302e020100300506032b656e04220420" + private
+    )
     sealed = SUITE.encrypt(TEXT, key.public_key(), info=INFO)
     changed = sealed[:40] + bytes([sealed[40] ^ 1]) + sealed[41:]
     tries = [

@@ -1,4 +1,4 @@
-"""Coin, costs and spellings: JavaScript computes in BigInt what Python computes in Decimal, and both agree exactly."""
+"""Coin, costs and spellings: JavaScript computes in BigInt what Python computes in Decimal, and they agree."""
 
 import json
 import random
@@ -52,8 +52,9 @@ def test_thresholds_real_epsilons_and_costs_agree_with_python():
         const {{ cost, limit, keeps }} = await import(`${{js}}/spending.js`);
         console.log(JSON.stringify({json.dumps(asked)}.map((epsilon) => {{
           const flips = flipThreshold(epsilon);
-          const units = epsilon <= 1e6 ? limit(epsilon, "limit") : 0n;
-          return [flips, realEpsilon(flips), cost(flips), units, keeps(units, flips), keeps(units, flips - 1n || 1n)]
+          const units = limit(epsilon, "limit");
+          const kept = [keeps(units, flips), keeps(units, flips - 1n || 1n)];
+          return [flips, realEpsilon(flips), cost(flips), units, ...kept]
             .map((each) => (typeof each === "bigint" ? String(each) : each));
         }})));
         """
@@ -107,13 +108,14 @@ def test_the_shortest_decimals_are_spelt_as_python_spells_them():
     chance = random.Random(20260102)
     bits = [chance.getrandbits(64) for _ in range(5000)]
     doubles = [struct.unpack("<d", struct.pack("<Q", each))[0] for each in bits]
-    doubles += [chance.randrange(10**chance.randrange(1, 20)) / 10 ** chance.randrange(20) for _ in range(5000)]
+    doubles += [chance.randrange(10 ** chance.randrange(1, 20)) / 10 ** chance.randrange(20) for _ in range(5000)]
     doubles += [0.0, -0.0, 1e16, 1e15, 123456789012345680.0, 1e-4, 1e-5, 5e-324, 1.7976931348623157e308]
     texts = [real_to_wire(each) for each in doubles if each - each == 0]
     found = evaluate(
         f"""
         const {{ realFromWire, realToWire }} = await import(`${{js}}/form.js`);
-        console.log(JSON.stringify({json.dumps(texts)}.filter((text) => realToWire(realFromWire(text, "x")) !== text)));
+        const wrong = {json.dumps(texts)}.filter((text) => realToWire(realFromWire(text, "x")) !== text);
+        console.log(JSON.stringify(wrong));
         """
     )
     assert found == []
@@ -143,28 +145,37 @@ def test_values_meet_the_same_indices():
     assert found["ends"] == [str(whole.size - 1), "0"]
 
 
+WHOLE = {"kind": "integers", "low": 0, "high": 9}
+
+
+def policy_of(rule: dict, **more: object) -> dict:
+    return {"version": 1, "measurements": {"a": rule}} | more
+
+
 POLICIES = [
-    {"version": 1, "measurements": {"a": {"domain": {"kind": "integers", "low": 0, "high": 9}, "max_epsilon": 1}}},
-    {"version": 1, "measurements": {"a": {"domain": {"kind": "grid", "edges": [1, 2.5]}, "max_epsilon": "0.5"}}},
-    {"version": 2, "measurements": {"a": {"domain": {"kind": "integers", "low": 0, "high": 9}, "max_epsilon": 1}}},
-    {"version": True, "measurements": {"a": {"domain": {"kind": "integers", "low": 0, "high": 9}, "max_epsilon": 1}}},
-    {"version": 1, "measurements": {}},
-    {"version": 1, "measurements": {"a": {"domain": {"kind": "integers", "low": 0, "high": 9}}}},
-    {"version": 1, "measurements": {"a": {"domain": {"kind": "integers", "low": 9, "high": 0}, "max_epsilon": 1}}},
-    {"version": 1, "measurements": {"a": {"domain": {"kind": "grid", "edges": [2, 1]}, "max_epsilon": 1}}},
-    {"version": 1, "measurements": {"a": {"domain": {"kind": "grid", "edges": []}, "max_epsilon": 1}}},
-    {"version": 1, "measurements": {"a": {"domain": {"kind": "other"}, "max_epsilon": 1}}},
-    {"version": 1, "measurements": {"a": {"domain": {"kind": "integers", "low": 0, "high": 9}, "max_epsilon": 1,
-                                          "answers": 0}}},
-    {"version": 1, "measurements": {"a": {"domain": {"kind": "integers", "low": 0, "high": 9}, "max_epsilon": 1,
-                                          "issuer_key": "x"}}},
-    {"version": 1, "measurements": {"a": {"domain": {"kind": "integers", "low": 0, "high": 9}, "max_epsilon": 1,
-                                          "lifetime": 2}}},
-    {"version": 1, "measurements": {"a": {"domain": {"kind": "integers", "low": 0, "high": 9}, "max_epsilon": 1}},
-     "allow_http": "false"},
-    {"measurements": {}},
+    policy_of({"domain": WHOLE, "max_epsilon": 1}),
+    policy_of({"domain": WHOLE, "max_epsilon": 0.1, "lifetime_epsilon": 0.3, "answers": 3}),
+    policy_of({"domain": {"kind": "grid", "edges": [1, 2.5]}, "max_epsilon": "0.5"}),
+    policy_of({"domain": WHOLE, "max_epsilon": 1}, version=2),
+    policy_of({"domain": WHOLE, "max_epsilon": 1}, version=True),
+    policy_of({"domain": WHOLE, "max_epsilon": 1}, measurements={}),
+    policy_of({"domain": WHOLE, "max_epsilon": 1}, allow_http="false"),
+    policy_of({"domain": WHOLE, "max_epsilon": 1}, allow=True),
+    policy_of({"domain": WHOLE, "max_epsilon": 0}),
+    policy_of({"domain": WHOLE}),
+    policy_of({"domain": WHOLE | {"high": -1}, "max_epsilon": 1}),
+    policy_of({"domain": WHOLE | {"low": 0.5}, "max_epsilon": 1}),
+    policy_of({"domain": WHOLE | {"step": 1}, "max_epsilon": 1}),
+    policy_of({"domain": {"kind": "grid", "edges": [2, 1]}, "max_epsilon": 1}),
+    policy_of({"domain": {"kind": "grid", "edges": []}, "max_epsilon": 1}),
+    policy_of({"domain": {"kind": "other"}, "max_epsilon": 1}),
+    policy_of({"domain": "integers", "max_epsilon": 1}),
+    policy_of({"domain": WHOLE, "max_epsilon": 1, "answers": 0}),
+    policy_of({"domain": WHOLE, "max_epsilon": 1, "issuer_key": "x"}),
+    policy_of({"domain": WHOLE, "max_epsilon": 1, "lifetime": 2}),
+    {"measurements": {"a": {"domain": WHOLE, "max_epsilon": 1}}},
     [],
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("form", POLICIES, ids=range(len(POLICIES)))

@@ -45,7 +45,7 @@ def test_the_requests_are_those_of_the_python_device_byte_for_byte(server, make_
 def blocks_run(server, tmp_path, *mode: str, runs: int = 24) -> tuple[set[int], set[tuple[str, ...]]]:
     """The bits that were given, and which blocks of code ran and how often, for values on both sides."""
     # An optimizing compiler leaves inlined functions out of the count.
-    command = [node(), "--no-opt", str(HERE / "sameness_child.mjs"), *mode]
+    command = [node(), "--no-opt", "--no-maglev", str(HERE / "sameness_child.mjs"), *mode]
     bits, paths = set(), set()
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         for run in range(-4, runs):  # the first few warm caches and the engine up

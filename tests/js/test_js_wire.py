@@ -80,8 +80,8 @@ def test_any_form_has_the_same_canonical_bytes(pipe, form, spaced, escaped):
 STRICT = [
     b'{"a":1,"a":1}', b'{"a":1,"\\u0061":2}', b"1.0", b"1e3", b"-0.0", b"01", b"+1", b"1.", b".5", b"0x1", b"NaN",
     b"Infinity", b"-Infinity", b"9007199254740992", b"-9007199254740992", b"99999999999999999999", b"", b" ", b"{",
-    b"[1,]", b'{"a":1,}', b"{a:1}", b"'a'", b'"\x01"', b'"\n"', b'"\\x"', b'"\\u12"', b'"\\', b'"a', b"\xef\xbb\xbf1",
-    b"\xff", b'"\xc3"', b"[1] 2", b"tru", b"nullx", b"\xa01", b"\x0b1", b'"\\ud800"', b"[" * 5000,
+    b"[1,]", b'{"a":1,}', b"{a:1}", b"'a'", b'"\x01"', b'"\n"', b'"\\x"', b'"\\u12"', b'"\\', b'"a',
+    b"\xef\xbb\xbf1", b"\xff", b'"\xc3"', b"[1] 2", b"tru", b"nullx", b"\xa01", b"\x0b1", b'"\\ud800"', b"[" * 5000,
     b"[" * 5000 + b"]" * 5000, b"//a\n1", b"[1 2]", b'{"a" 1}', b'{"a":}', b'{1:1}', b'"\\u00 1"',
 ]  # fmt: skip
 
@@ -94,7 +94,8 @@ def test_what_python_refuses_is_refused(pipe, body):
 
 
 @pytest.mark.parametrize(
-    "body", [b'{"__proto__":1}', b'"\\ud83d\\ude00"', b' \t\r\n{ "a" : [ ] } ', b"-9007199254740991", '"é"'.encode()]
+    "body",
+    [b'{"__proto__":1}', b'"\\ud83d\\ude00"', b' \t\r\n{ "a" : [ ] } ', b"-9007199254740991", '"é"'.encode()],
 )
 def test_what_python_takes_is_taken(pipe, body):
     assert pipe.ask(body) == canonical(parse_json(body, 262_144)).hex()
