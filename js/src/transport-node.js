@@ -76,7 +76,7 @@ class Exchange {
       });
       request.on("continue", count);
       request.on("information", count);
-      request.once("error", fail);
+      request.on("error", fail);
       request.once("upgrade", (answer) => fail(notHttp(this.origin, `status ${answer.statusCode}`)));
       request.once("response", (answer) => {
         this.read(answer, fail, (response) => {
@@ -98,7 +98,7 @@ class Exchange {
       if (length > this.limit) fail(tooLarge(this.limit));
       else parts.push(part);
     });
-    answer.once("error", fail);
+    answer.on("error", fail);
     answer.once("end", () => {
       const retryAfter = answer.headers["retry-after"] ?? null;
       done({ status: answer.statusCode, retryAfter, body: new Uint8Array(Buffer.concat(parts)) });

@@ -1,5 +1,6 @@
 """What is published: a package without dependencies and without a build step, the same files in the wheel."""
 
+import gzip
 import json
 import re
 import zipfile
@@ -40,6 +41,13 @@ def test_nothing_is_imported_but_its_own_files_and_for_node_what_node_has(entry,
 def test_every_source_file_is_reached_from_an_entry():
     reached = set().union(*(graph(JS / "src" / entry) for entry in ("browser.js", "hpke.js", "node.js")))
     assert reached == {path.resolve() for path in (JS / "src").glob("*.js")}
+
+
+def test_a_page_loads_little():
+    files = [module.read_bytes() for module in graph(JS / "src/browser.js")]
+    size = sum(len(gzip.compress(file)) for file in files)
+    print(f"{len(files)} files, {size} bytes compressed one by one")
+    assert size < 40_000
 
 
 def test_the_package_says_what_it_is():
