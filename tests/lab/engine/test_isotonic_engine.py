@@ -8,8 +8,9 @@ import pytest
 from scipy.stats import chi2_contingency, ks_2samp
 
 from privquant.domain import Integers
+from privquant.lab.engine import isotonic as engine
 from privquant.lab.engine import simulate_by_asking, simulator
-from privquant.lab.engine.crowd import draw, fill, new_crowd
+from privquant.lab.engine.crowd import draw, fill, new_crowd, new_list
 from privquant.lab.engine.isotonic import outcomes, simulate, supports
 from privquant.lab.populations import OutOfUsers, Users
 from privquant.lab.run import run
@@ -42,7 +43,7 @@ def by_asking(template, sample, trials, seed, **schedule):
     return np.array(found)
 
 
-def exact_cases(cells, values, thresholds, counts):
+def exact_cases(values, thresholds, counts):
     """Probability of every sequence of true ones, by brute force over all orders of the users."""
     seen = {}
     for order in itertools.permutations(values):
@@ -54,30 +55,40 @@ def exact_cases(cells, values, thresholds, counts):
     return {key: ways / math.factorial(len(values)) for key, ways in seen.items()}
 
 
-def test_cells_draw_as_a_random_order_of_users_does():
-    """Chi-square over all outcomes of four batches; false alarm 1e-4, fixed seed."""
+def deviations_from_a_random_order(crowd, *, forget=False):
+    """Chi-square over all outcomes of four batches, in standard deviations of its law; infinite where an outcome
+    cannot happen.
+    """
     users = [1, 3, 3, 5, 8, 9, 12]
     thresholds, counts = [5, 2, 8, 5], [2, 1, 2, 1]
-    exact = exact_cases(None, users, thresholds, counts)
+    exact = exact_cases(users, thresholds, counts)
     sample, rng = Sample(np.array(users), 20), np.random.default_rng(3)
-    cells, trials, seen = new_crowd(8), 10_000, {}
+    trials, seen = 10_000, {}
     for _ in range(trials):
-        fill(cells, len(users))
-        key = tuple(
-            int(draw(cells, sample.values, sample.cumulative, c, k, rng))
-            for c, k in zip(thresholds, counts, strict=True)
-        )
-        seen[key] = seen.get(key, 0) + 1
-    assert set(seen) <= set(exact)
+        fill(crowd, len(users))
+        found = []
+        for threshold, count in zip(thresholds, counts, strict=True):
+            if forget:
+                fill(crowd, len(users))
+            found.append(int(draw(crowd, sample.values, sample.cumulative, threshold, count, rng)))
+        seen[tuple(found)] = seen.get(tuple(found), 0) + 1
+    if not set(seen) <= set(exact):
+        return math.inf
     deviation = sum((seen.get(key, 0) - trials * p) ** 2 / (trials * p) for key, p in exact.items())
-    freedom = len(exact) - 1
-    assert deviation < freedom + 4.5 * math.sqrt(2 * freedom)
-    # a population that forgets who was asked has another law
-    forgetful = sum(
-        (trials * wrong - trials * p) ** 2 / (trials * p)
-        for p, wrong in zip(exact.values(), np.roll(list(exact.values()), 1), strict=True)
-    )
-    assert forgetful > freedom + 4.5 * math.sqrt(2 * freedom)
+    return (deviation - (len(exact) - 1)) / math.sqrt(2 * (len(exact) - 1))
+
+
+@pytest.mark.parametrize("crowd", [new_crowd(8), new_list(7)], ids=["tree", "list"])
+def test_users_are_drawn_as_a_random_order_of_them_is(crowd):
+    """False alarm 1e-4, fixed seed; the twin, a crowd that forgets who was asked, has another law."""
+    assert deviations_from_a_random_order(crowd) < 4.5
+    assert deviations_from_a_random_order(crowd, forget=True) > 4.5
+
+
+def test_few_users_a_query_come_from_a_list_and_many_from_the_tree():
+    assert engine._crowd(2500, 1024, 2500).listed.size == 2500
+    assert engine._crowd(2500, 32, 2500).listed.size == 0
+    assert engine._crowd(10**6, 10**6, 10**6).listed.size == 0
 
 
 CASES = [
@@ -91,14 +102,16 @@ CASES = [
 
 
 @pytest.mark.parametrize(("options", "schedule"), CASES, ids=str)
-def test_the_engine_answers_as_the_protocol_does(options, schedule):
+def test_the_engine_answers_as_the_protocol_does(options, schedule, monkeypatch):
     """Two-sample Kolmogorov-Smirnov on ranks of answers; false alarm 1e-4 each, fixed seed."""
     sample, template = sample_of(), isotonic(**options)
     slow = by_asking(template, sample, 80, seed=4, **schedule)
-    fast = simulate(template, sample, 600, np.random.default_rng(5), schedule=Schedule.of(**schedule))
-    assert fast.shape[1] == slow.shape[1] == len(template.quantiles)
-    for k in range(fast.shape[1]):
-        assert ks_2samp(sample.at_most(slow[:, k]), sample.at_most(fast[:, k])).pvalue > 1e-4
+    for listed in (0, 160):  # users from the tree, users from a list
+        monkeypatch.setattr(engine, "_LISTED", listed)
+        fast = simulate(template, sample, 600, np.random.default_rng(5), schedule=Schedule.of(**schedule))
+        assert fast.shape[1] == slow.shape[1] == len(template.quantiles)
+        for k in range(fast.shape[1]):
+            assert ks_2samp(sample.at_most(slow[:, k]), sample.at_most(fast[:, k])).pvalue > 1e-4
 
 
 def test_that_comparison_notices_another_quantile():
