@@ -46,10 +46,11 @@ def noisy(seed, count=60):
     return x, weight * n, weight * s
 
 
+@pytest.mark.parametrize("count", [60, 500])
 @pytest.mark.parametrize("seed", range(6))
-def test_the_fit_is_the_likeliest_curve(seed):
+def test_the_fit_is_the_likeliest_curve(seed, count):
     """Against scipy's simplex search from several starts, which knows nothing of the gradient."""
-    x, n, s = noisy(seed)
+    x, n, s = noisy(seed, count)
     height = 0.25
     given = (x, n, s, KAPPA, 0.25, height)
     found = curve.fit_curve(*given)
@@ -58,6 +59,28 @@ def test_the_fit_is_the_likeliest_curve(seed):
         for start in ([0.0, 1.0, 0.0], [0.2, 2.0, 0.0], [-0.2, 0.0, 0.0])
     )
     assert curve._objective(*given, found) >= best - 1e-3
+
+
+def test_pooled_thresholds_keep_all_reports_and_their_mean_place():
+    x, n, s = noisy(3, 500)
+    places, reports, ones = curve._pooled(x, n, s, 64)
+    assert np.all(np.diff(places) > 0.0)
+    for pooled, each in ((reports, n), (ones, s), (reports * places, n * x)):
+        assert pooled.sum() == pytest.approx(each.sum())
+    # as many groups as thresholds change nothing
+    for pooled, each in zip(curve._pooled(x, n, s, 500), (x, n, s), strict=True):
+        assert pooled == pytest.approx(each)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_start_among_pooled_thresholds_leads_to_the_same_curve(seed):
+    """As the start among all of them, which is what fit_curve does up to 64 thresholds."""
+    given = (*noisy(seed, 300), KAPPA, 0.25, 0.1)
+    start = np.zeros(3)
+    curve._start(*given, start)
+    best = curve._objective(*given, curve._climb(*given, start))
+    assert curve._objective(*given, curve.fit_curve(*given)) == pytest.approx(best, abs=1e-3)
+    assert curve._objective(*given, start) < best - 1e-3
 
 
 @pytest.mark.parametrize("share", [1e-9, 0.01, 0.3, 0.5, 0.99, 1.0 - 1e-9])

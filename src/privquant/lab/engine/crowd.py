@@ -1,4 +1,4 @@
-"""A population as cells of users, for exact draws by count.
+"""A population for exact draws by count: cells of users, or a list of them where the queries are small.
 
 Users are kept in a binary tree of cells between the thresholds met so far. A batch goes down to its own threshold,
 and at each cut on its way falls to the two sides hypergeometrically, by the users of each side of whom no batch has
@@ -6,7 +6,9 @@ told yet that they were asked. Who was asked before a cell was cut, or went by o
 left open and needs no place: a cell's users come in random order, and what is not known of the earlier ones does
 not move the law of the next.
 
-The cost of a batch is that of the path to its threshold, whatever the number of users.
+The cost of a batch is that of the path to its threshold, whatever the number of users. Where batches are of a few
+users, taking them one by one from a shuffled list is cheaper: a list of ranks, of which any below the number of
+users at or below the threshold is a one.
 """
 
 from __future__ import annotations
@@ -25,9 +27,12 @@ Ints = NDArray[np.int64]
 class Crowd(NamedTuple):
     """The tree: node 0 is the root. left == 0 marks a leaf. `asked` are the users known to be asked; `before` is
     the number of users below the cell; `held` has the number of nodes.
+
+    With a list (`listed` is not empty) there is no tree: the users asked come first, and held[1] is their number.
     """
 
     held: Ints
+    listed: Ints
     cut: Ints
     total: Ints
     asked: Ints
@@ -36,14 +41,22 @@ class Crowd(NamedTuple):
 
 
 def new_crowd(thresholds: int) -> Crowd:
-    """Room for `thresholds` distinct thresholds. A node's right child follows its left one."""
-    return Crowd(np.zeros(1, np.int64), *(np.zeros(2 * thresholds + 3, np.int64) for _ in range(5)))
+    """A tree with room for `thresholds` distinct thresholds. A node's right child follows its left one."""
+    columns = (np.zeros(2 * thresholds + 3, np.int64) for _ in range(5))
+    return Crowd(np.zeros(2, np.int64), np.zeros(0, np.int64), *columns)
+
+
+def new_list(users: int) -> Crowd:
+    """A list of so many users."""
+    columns = (np.zeros(1, np.int64) for _ in range(5))
+    return Crowd(np.zeros(2, np.int64), np.arange(users, dtype=np.int64), *columns)
 
 
 @njit(cache=True)
 def fill(crowd: Crowd, users: int) -> None:
-    """One cell with all users, nobody asked."""
+    """One cell with all users, nobody asked. A list keeps its order: the next draws shuffle it all the same."""
     crowd.held[0] = 1
+    crowd.held[1] = 0
     crowd.total[0] = users
     crowd.left[0] = 0
     crowd.before[0] = 0
@@ -83,8 +96,25 @@ def _cut(crowd: Crowd, node: int, threshold: int, below: int) -> None:
 
 
 @njit(cache=True)
+def _draw_listed(listed: Ints, held: Ints, below: int, count: int, rng: np.random.Generator) -> int:
+    """Ask the next `count` users of the list; how many of them have a rank under `below`."""
+    found = 0
+    for i in range(held[1], held[1] + count):
+        other = i + int(rng.random() * (listed.size - i))
+        user = listed[other]
+        listed[other] = listed[i]
+        listed[i] = user
+        if user < below:
+            found += 1
+    held[1] += count
+    return found
+
+
+@njit(cache=True)
 def draw(crowd: Crowd, values: Ints, cumulative: Ints, threshold: int, count: int, rng: np.random.Generator) -> int:
     """Ask `count` fresh users at random; how many of them are at or below the threshold."""
+    if crowd.listed.size > 0:
+        return _draw_listed(crowd.listed, crowd.held, at_most(values, cumulative, threshold), count, rng)
     node = 0
     below = 0
     while count > 0:

@@ -40,6 +40,8 @@ _FAR = 9.0
 # The search for the best curve starts from the best of these: places (in windows) and speeds (3^0 .. 3^8, / 4).
 _PLACES = (-0.5, -0.25, 0.0, 0.25, 0.5)
 _SPEEDS = 9
+# More thresholds than this are pooled with their neighbours for that choice, and for that alone.
+_GROUPS = 64
 _STEPS = 40
 _ENOUGH = 1e-5
 _LONGEST = 2.0
@@ -136,9 +138,26 @@ def _solve(information: Floats, ridge: float, gradient: Floats, step: Floats) ->
 
 
 @njit(cache=True)
-def fit_curve(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float) -> Floats:
-    """The likeliest curve: damped scoring from the best point of a coarse grid."""
-    curve = np.zeros(3)
+def _pooled(x: Floats, n: Floats, s: Floats, groups: int) -> tuple[Floats, Floats, Floats]:
+    """So many groups of neighbouring thresholds, each with the counts of all and at their mean place."""
+    places = np.empty(groups)
+    reports = np.zeros(groups)
+    ones = np.zeros(groups)
+    for group in range(groups):
+        first = group * x.size // groups
+        end = (group + 1) * x.size // groups
+        moment = 0.0
+        for k in range(first, end):
+            reports[group] += n[k]
+            ones[group] += s[k]
+            moment += n[k] * x[k]
+        places[group] = moment / reports[group] if reports[group] > 0.0 else x[first]
+    return places, reports, ones
+
+
+@njit(cache=True)
+def _start(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float, curve: Floats) -> None:
+    """The best point of a coarse grid."""
     best = -math.inf
     trial = np.zeros(3)
     for place in _PLACES:
@@ -149,6 +168,14 @@ def fit_curve(x: Floats, n: Floats, s: Floats, kappa: float, least: float, heigh
             if found > best:
                 best = found
                 curve[:] = trial
+
+
+@njit(cache=True)
+def _climb(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float, start: Floats) -> Floats:
+    """The likeliest curve around `start`, by damped scoring."""
+    curve = start.copy()
+    trial = np.zeros(3)
+    best = _objective(x, n, s, kappa, least, height, curve)
     gradient = np.empty(3)
     information = np.empty((3, 3))
     step = np.empty(3)
@@ -173,6 +200,18 @@ def fit_curve(x: Floats, n: Floats, s: Floats, kappa: float, least: float, heigh
         if gain < _ENOUGH:
             break
     return curve
+
+
+@njit(cache=True)
+def fit_curve(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float) -> Floats:
+    """The likeliest curve: damped scoring from the best point of a coarse grid."""
+    start = np.zeros(3)
+    if x.size > _GROUPS:
+        places, reports, ones = _pooled(x, n, s, _GROUPS)
+        _start(places, reports, ones, kappa, least, height, start)
+    else:
+        _start(x, n, s, kappa, least, height, start)
+    return _climb(x, n, s, kappa, least, height, start)
 
 
 @njit(cache=True)
