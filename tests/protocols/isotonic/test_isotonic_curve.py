@@ -72,15 +72,18 @@ def test_pooled_thresholds_keep_all_reports_and_their_mean_place():
         assert pooled == pytest.approx(each)
 
 
+@pytest.mark.parametrize("count", [50, 300])
 @pytest.mark.parametrize("seed", range(20))
-def test_the_start_among_pooled_thresholds_leads_to_the_same_curve(seed):
-    """As the start among all of them, which is what fit_curve does up to 64 thresholds."""
-    given = (*noisy(seed, 300), KAPPA, 0.25, 0.1)
-    start = np.zeros(3)
-    curve._start(*given, start)
-    best = curve._objective(*given, curve._climb(*given, start))
-    assert curve._objective(*given, curve.fit_curve(*given)) == pytest.approx(best, abs=1e-3)
-    assert curve._objective(*given, start) < best - 1e-3
+def test_the_search_starts_from_the_likeliest_curve_of_the_grid(seed, count):
+    """However many thresholds there are: those tried after pooling have the best one among them."""
+    given = (*noisy(seed, count), KAPPA, 0.25, 0.1)
+    grid = [
+        np.array([place, np.log(0.25) + power * np.log(3.0), 0.0])
+        for place in (-0.5, -0.25, 0.0, 0.25, 0.5)
+        for power in range(9)
+    ]
+    best = max(grid, key=lambda at: curve._objective(*given, at))
+    assert curve._start(*given) == pytest.approx(best, abs=1e-12)
 
 
 @pytest.mark.parametrize("share", [1e-9, 0.01, 0.3, 0.5, 0.99, 1.0 - 1e-9])

@@ -40,8 +40,10 @@ _FAR = 9.0
 # The search for the best curve starts from the best of these: places (in windows) and speeds (3^0 .. 3^8, / 4).
 _PLACES = (-0.5, -0.25, 0.0, 0.25, 0.5)
 _SPEEDS = 9
-# More thresholds than this are pooled with their neighbours for that choice, and for that alone.
+# More thresholds than this are first pooled with their neighbours: only starts whose log-likelihood is then this
+# close to the best one's are tried on all thresholds.
 _GROUPS = 64
+_CLOSE = 3.0
 _STEPS = 40
 _ENOUGH = 1e-5
 _LONGEST = 2.0
@@ -156,18 +158,35 @@ def _pooled(x: Floats, n: Floats, s: Floats, groups: int) -> tuple[Floats, Float
 
 
 @njit(cache=True)
-def _start(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float, curve: Floats) -> None:
-    """The best point of a coarse grid."""
-    best = -math.inf
+def _on_grid(point: int, curve: Floats) -> None:
+    """One of the curves from which the search may start."""
+    curve[0] = _PLACES[point // _SPEEDS]
+    curve[1] = math.log(0.25) + point % _SPEEDS * math.log(3.0)
+    curve[2] = 0.0
+
+
+@njit(cache=True)
+def _start(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float) -> Floats:
+    """The likeliest curve of the coarse grid."""
+    points = len(_PLACES) * _SPEEDS
+    curve = np.zeros(3)
     trial = np.zeros(3)
-    for place in _PLACES:
-        for power in range(_SPEEDS):
-            trial[0] = place
-            trial[1] = math.log(0.25) + power * math.log(3.0)
+    rough = np.zeros(points)
+    if x.size > _GROUPS:
+        places, reports, ones = _pooled(x, n, s, _GROUPS)
+        for point in range(points):
+            _on_grid(point, trial)
+            rough[point] = _objective(places, reports, ones, kappa, least, height, trial)
+    near = rough.max() - _CLOSE
+    best = -math.inf
+    for point in range(points):
+        if rough[point] >= near:
+            _on_grid(point, trial)
             found = _objective(x, n, s, kappa, least, height, trial)
             if found > best:
                 best = found
                 curve[:] = trial
+    return curve
 
 
 @njit(cache=True)
@@ -205,12 +224,7 @@ def _climb(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: 
 @njit(cache=True)
 def fit_curve(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float) -> Floats:
     """The likeliest curve: damped scoring from the best point of a coarse grid."""
-    start = np.zeros(3)
-    if x.size > _GROUPS:
-        places, reports, ones = _pooled(x, n, s, _GROUPS)
-        _start(places, reports, ones, kappa, least, height, start)
-    else:
-        _start(x, n, s, kappa, least, height, start)
+    start = _start(x, n, s, kappa, least, height)
     return _climb(x, n, s, kappa, least, height, start)
 
 
