@@ -48,6 +48,7 @@ _SYSTEM = {
     errno.EFBIG: NO_WRITES,
     errno.EIO: NO_WRITES,
     errno.EROFS: READ_ONLY,
+    errno.ENOENT: "a file of the store or its keys is missing; was the data folder moved?",
     errno.EACCES: READ_ONLY,
     errno.EPERM: READ_ONLY,
 }

@@ -70,11 +70,14 @@ class KeyRing:
     def fingerprints(self) -> list[str]:
         return sorted(path.stem for path in self.folder.glob("*.pem"))
 
+    def has(self, name: str) -> bool:
+        return (self.folder / f"{name}.pem").is_file()
+
     def by_fingerprint(self, name: str) -> Ed25519PrivateKey:
         if name not in self._loaded:
             path = self.folder / f"{name}.pem"
             if not path.is_file():
-                raise KeyMissing(f"the key {name} is not in {self.folder}; restore it from the backup")
+                raise KeyMissing(f"the key {name} is not in the key folder; restore it from the backup")
             if path.stat().st_mode & 0o077:
                 raise InvalidInput(f"{path} can be read by others; run: chmod 600 {path}")
             key = load_pem_private_key(path.read_bytes(), password=None)

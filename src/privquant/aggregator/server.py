@@ -37,6 +37,7 @@ class StartFailed(PrivquantError):
 
 def run(settings: Settings) -> int:
     """Serve until told to stop (SIGTERM, SIGINT); requests in hand are finished first. The exit code."""
+    settings.check_reachable()
     if settings.database:
         _database_answers(settings)
     guard = _alone(settings)

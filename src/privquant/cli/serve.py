@@ -32,6 +32,10 @@ def serve(
     lease_minutes: Annotated[
         int | None, typer.Option(help="How long a device that was asked counts as in flight.", show_default="10")
     ] = None,
+    grace_minutes: Annotated[
+        int | None,
+        typer.Option(help="How long after its deadline a campaign closes itself.", show_default="60"),
+    ] = None,
     log_level: Annotated[
         str | None, typer.Option(help="debug, info, warning or error.", show_default="info")
     ] = None,
@@ -57,8 +61,10 @@ def serve(
             "public_url": public_url,
             "workers": workers,
             "lease_minutes": lease_minutes,
+            "grace_minutes": grace_minutes,
             "log_level": log_level,
         }
     )
+    settings.check_reachable()
     typer.echo(f"privquant starts, to serve {settings.url}", err=True)
     raise typer.Exit(run(settings))
