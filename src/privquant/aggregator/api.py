@@ -37,7 +37,7 @@ from privquant.aggregator.forms import (
     Verified,
 )
 from privquant.aggregator.invite_page import HEADERS, invite_page, missing_page
-from privquant.aggregator.keys import KeyMissing
+from privquant.aggregator.keys import KeyUnusable
 from privquant.aggregator.openapi import PROBLEM, complete_document
 from privquant.aggregator.operators import Operator, read_audit, who_is
 from privquant.aggregator.replies import Reply, RequestRefused, problem
@@ -132,7 +132,7 @@ def _reply_to(error: Exception, service: Service) -> Reply:
         return problem("unknown-campaign", str(error))
     if isinstance(error, WrongState):
         return problem("conflict", str(error))
-    if isinstance(error, Unavailable | KeyMissing | SQLAlchemyError | OSError):
+    if isinstance(error, Unavailable | KeyUnusable | SQLAlchemyError | OSError):
         service.health.failed("operator", error)
         return problem("unavailable")
     return problem("invalid", str(error)[:500])

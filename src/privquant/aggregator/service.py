@@ -14,7 +14,7 @@ from privquant.aggregator.causes import DAMAGED
 from privquant.aggregator.devices import DeviceRoutes
 from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.health import PROBE_SECONDS, Health
-from privquant.aggregator.keys import KeyMissing, KeyRing
+from privquant.aggregator.keys import KeyMissing, KeyUnusable, open_keys
 from privquant.aggregator.logs import say
 from privquant.aggregator.publisher import Publisher
 from privquant.aggregator.settings import Settings
@@ -39,7 +39,7 @@ class Service:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.keys = KeyRing(settings.keys)
+        self.keys = open_keys(settings.keys)
         self.engine = open_engine(settings)
         self._tasks: list[asyncio.Task[None]] = []
         self._last_sweep = 0.0
@@ -60,8 +60,9 @@ class Service:
         self._repeat("refresh", self.settings.refresh, self.cache.refresh)
         self._repeat("publish", self.settings.publish, self._publish)
         self._repeat("seal", _SEAL, self._seal)
-        self._repeat("probe", PROBE_SECONDS, self._probe)
-        self._repeat("keys", PROBE_SECONDS, self._check_keys)
+        for name, work in (("probe", self._probe), ("keys", self._check_keys)):
+            await self._done(name, work)  # nobody is told "ready" before it is known
+            self._repeat(name, PROBE_SECONDS, work)
         self._repeat("deadlines", _DEADLINES, self._close_over)
         self.started = True
         say("started", store="postgresql" if self.settings.database else "sqlite")
@@ -87,10 +88,14 @@ class Service:
 
     async def _check_keys(self) -> None:
         """A process that cannot answer for a running campaign is not ready, and says which key it needs."""
-        needed = {fingerprint(manifest.issuer) for _, manifest in await self._live()}
-        missing = sorted(name for name in needed if not self.keys.has(name))
-        if missing:
-            raise KeyMissing(f"the key {missing[0]} of a running campaign is not in the key folder of this server")
+        for name in sorted({fingerprint(manifest.issuer) for _, manifest in await self._live()}):
+            if not self.keys.has(name):
+                raise KeyMissing(f"the key {name} of a running campaign is not among this server's keys")
+            try:
+                self.keys.by_fingerprint(name)
+            except (KeyUnusable, OSError) as error:
+                # Not in its own words, which name a path: readiness is told to anybody.
+                raise KeyUnusable(f"the key {name} of a running campaign cannot be read, or others can") from error
 
     async def _close_over(self) -> None:
         """Close campaigns whose deadline has passed by more than the grace."""
@@ -143,10 +148,15 @@ class Service:
     async def _every(self, name: str, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         """Run `work` for ever; a turn that fails is said once, and the next comes anyway."""
         while True:
-            try:
-                await work()
-                self.health.well(name)
-            except Exception as error:
-                self.health.failed(name, error)
+            if not await self._done(name, work):
                 await asyncio.sleep(min(1.0, seconds * 4))
             await asyncio.sleep(seconds)
+
+    async def _done(self, name: str, work: Callable[[], Awaitable[None]]) -> bool:
+        try:
+            await work()
+        except Exception as error:
+            self.health.failed(name, error)
+            return False
+        self.health.well(name)
+        return True

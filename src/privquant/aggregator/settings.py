@@ -18,6 +18,7 @@ PREFIX = "PRIVQUANT_"
 class Settings:
     """
     data:          folder of the embedded store and of the signing keys.
+    keys_folder:   folder of the signing keys, where it is not `data`/keys: one that several hosts share.
     database:      postgresql://... ; empty for the embedded SQLite file in `data`.
     public_url:    where devices reach this server; invites start with it.
     lease_minutes: how long a device that was asked counts as in flight. A later answer still counts.
@@ -29,6 +30,7 @@ class Settings:
     """
 
     data: Path = Path("privquant-data")
+    keys_folder: str = ""
     database: str = ""
     host: str = "127.0.0.1"
     port: int = 8470
@@ -71,7 +73,7 @@ class Settings:
 
     @property
     def keys(self) -> Path:
-        return self.data / "keys"
+        return Path(self.keys_folder) if self.keys_folder else self.data / "keys"
 
     @property
     def grace(self) -> int:
@@ -88,8 +90,8 @@ class Settings:
         """Refuse to make invites that lead nowhere."""
         if self.host in ("0.0.0.0", "::") and not self.public_url:
             raise InvalidInput(
-                f"--host {self.host} listens everywhere but is no address that a device can reach: say what invites "
-                "are to start with, such as --public-url https://ask.example.org"
+                f"--host {self.host} listens everywhere but is no address that a device can reach: say what "
+                "invites are to start with, such as --public-url https://ask.example.org"
             )
 
     def environment(self) -> dict[str, str]:

@@ -112,10 +112,10 @@ def audit(
 
 def key(data: Data = None) -> None:
     """Show the fingerprints of the signing keys; devices may pin the current one."""
-    from privquant.aggregator.keys import KeyRing
+    from privquant.aggregator.keys import open_keys
     from privquant.wire import fingerprint, public_key_of
 
-    ring = KeyRing(_with_keys(data).keys)
+    ring = open_keys(_with_keys(data).keys)
     current = fingerprint(public_key_of(ring.current))
     for name in ring.fingerprints():
         typer.echo(f"{name}{'  current' if name == current else ''}")
@@ -123,9 +123,9 @@ def key(data: Data = None) -> None:
 
 def rotate_key(data: Data = None) -> None:
     """Sign new campaigns with a new key. Running campaigns keep theirs; a running server takes it up at once."""
-    from privquant.aggregator.keys import KeyRing
+    from privquant.aggregator.keys import open_keys
 
-    typer.echo(KeyRing(_with_keys(data).keys).rotate())
+    typer.echo(open_keys(_with_keys(data).keys).rotate())
 
 
 def backup(
@@ -168,9 +168,11 @@ def _existing(data: Path | None, database: str | None) -> Settings:
 
 
 def _with_keys(data: Path | None) -> Settings:
+    from privquant.aggregator.keys import has_keys
+
     settings = _settings(data, None)
-    if not settings.keys.exists():
-        raise InvalidInput(f"there are no keys in {settings.data.resolve()}; give the server's folder with --data")
+    if not has_keys(settings.keys):
+        raise InvalidInput(f"there are no keys in {settings.keys.resolve()}; give the server's folder with --data")
     return settings
 
 

@@ -21,6 +21,10 @@ def serve(
     database: Annotated[
         str | None, typer.Option(help="postgresql://... instead of the embedded SQLite file.", show_default=False)
     ] = None,
+    keys_folder: Annotated[
+        str | None,
+        typer.Option(help="Folder of the signing keys, if several hosts share one.", show_default="DATA/keys"),
+    ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default="8470")] = None,
     public_url: Annotated[
@@ -56,6 +60,7 @@ def serve(
         {
             "data": data,
             "database": database,
+            "keys_folder": keys_folder,
             "host": host,
             "port": port,
             "public_url": public_url,
