@@ -53,7 +53,7 @@ def _in_one_line(command: Callable[..., None]) -> Callable[..., None]:
     def said(*arguments: Any, **options: Any) -> None:
         try:
             command(*arguments, **options)
-        except (PrivquantError, click.exceptions.ClickException, click.exceptions.Exit, click.Abort):
+        except (PrivquantError, ImportError, click.exceptions.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
             from privquant.aggregator.causes import cause_of
