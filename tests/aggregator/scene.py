@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import sqlite3
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,19 @@ class Stored:
     pinned: set[bytes]
     answers: Counter[tuple[int, int]]
     counted: int
+
+
+PAGE = 4_096
+
+
+def damage(file: Path, table: str) -> None:
+    """Overwrite the first page of one table."""
+    with sqlite3.connect(file) as db:
+        (page,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with file.open("r+b") as raw:
+        raw.seek((page - 1) * PAGE)
+        raw.write(b"\xa5" * PAGE)
 
 
 class Scene:

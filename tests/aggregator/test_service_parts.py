@@ -20,7 +20,7 @@ from privquant.aggregator.campaign_cache import CampaignView
 from privquant.aggregator.campaign_protocol import CampaignProtocol, build_protocol, campaign_options, estimates_of
 from privquant.aggregator.campaigns import plain
 from privquant.aggregator.group_commit import GroupCommit
-from privquant.aggregator.keys import KeyMissing, KeyRing
+from privquant.aggregator.keys import KeyMissing, KeyRing, KeyUnusable
 from privquant.aggregator.settings import Settings, settings_from
 from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, Counts, Pin, Unavailable, What
 from privquant.aggregator.tickets import TicketOffice, Unreadable
@@ -79,7 +79,7 @@ def test_keys_are_made_once_and_read_by_their_owner_alone(tmp_path: Path) -> Non
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert public_key_of(KeyRing(tmp_path / "keys").current) == public_key_of(ring.current)
     file.chmod(0o644)
-    with pytest.raises(InvalidInput, match="chmod 600"):
+    with pytest.raises(KeyUnusable, match="chmod 600"):
         _ = KeyRing(tmp_path / "keys").current
 
 

@@ -203,6 +203,14 @@ def test_one_process_leads(bench: Bench) -> None:
         assert bench.run(lambda store: store.try_lead())
 
 
+@pytest.mark.parametrize("thorough", [False, True])
+def test_a_probe_writes_and_changes_nothing(bench: Bench, thorough: bool) -> None:
+    bench.commit(Spend(1, b"a", A, 1))
+    before = counts_of(bench)
+    bench.run(lambda store: store.probe(thorough=thorough))
+    assert counts_of(bench) == before
+
+
 async def _opened(settings: Settings, work: Callable[[DeviceStore], Awaitable[Any]]) -> Any:
     return await work(open_device_store(settings))
 

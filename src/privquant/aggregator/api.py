@@ -5,7 +5,6 @@ Device routes are answered by `AsgiApp` before they get here; the document has t
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -38,6 +37,7 @@ from privquant.aggregator.forms import (
     Verified,
 )
 from privquant.aggregator.invite_page import HEADERS, invite_page, missing_page
+from privquant.aggregator.keys import KeyUnusable
 from privquant.aggregator.openapi import PROBLEM, complete_document
 from privquant.aggregator.operators import Operator, read_audit, who_is
 from privquant.aggregator.replies import Reply, RequestRefused, problem
@@ -85,7 +85,7 @@ def build_api(service: Service) -> FastAPI:
         responses={"default": PROBLEM},  # with it the framework documents no refusals of its own
     )
     app.state.engine = service.engine
-    _handle_errors(app)
+    _handle_errors(app, service)
     _add_health(app, service)
     _add_campaigns(app, service)
     _add_invite_page(app, service)
@@ -93,9 +93,9 @@ def build_api(service: Service) -> FastAPI:
     return app
 
 
-def _handle_errors(app: FastAPI) -> None:
+def _handle_errors(app: FastAPI, service: Service) -> None:
     async def refuse(request: Request, error: Exception) -> Response:
-        reply = _reply_to(error)
+        reply = _reply_to(error, service)
         if reply.status == 405:
             reply = replace(reply, allow=_methods_at(app, request))
         return cast(Response, reply)  # all the framework does with it is to let it answer
@@ -119,7 +119,7 @@ def _methods_at(app: FastAPI, request: Request) -> str:
     return ", ".join(sorted(found))
 
 
-def _reply_to(error: Exception) -> Reply:
+def _reply_to(error: Exception, service: Service) -> Reply:
     if isinstance(error, RequestRefused):
         return error.reply
     if isinstance(error, RequestValidationError):
@@ -132,8 +132,8 @@ def _reply_to(error: Exception) -> Reply:
         return problem("unknown-campaign", str(error))
     if isinstance(error, WrongState):
         return problem("conflict", str(error))
-    if isinstance(error, Unavailable | SQLAlchemyError | OSError):
-        logging.getLogger("privquant.aggregator").warning("the store did not answer", exc_info=error)
+    if isinstance(error, Unavailable | KeyUnusable | SQLAlchemyError | OSError):
+        service.health.failed("operator", error)
         return problem("unavailable")
     return problem("invalid", str(error)[:500])
 
@@ -143,11 +143,11 @@ def _add_health(app: FastAPI, service: Service) -> None:
     async def healthz() -> dict[str, str]:
         return {"status": "ok"}
 
-    @app.get("/readyz", tags=["health"], summary="The store answers")
+    @app.get("/readyz", tags=["health"], summary="Reports can be counted")
     async def readyz() -> dict[str, str]:
-        if not service.ready:
-            raise RequestRefused("unavailable")
-        await service.check()
+        cause = service.health.cause
+        if not service.started or cause is not None:
+            raise RequestRefused("unavailable", cause or "")
         return {"status": "ready"}
 
     @app.get(

@@ -138,7 +138,7 @@ class Campaigns:
                 {
                     "id": row.id,
                     "measurement": manifest.measurement,
-                    "state": row.state,
+                    "state": shown_state(row.state, manifest),
                     "heard": row.heard,
                     "planned_users": manifest.planned_users,
                     "deadline": manifest.deadline,
@@ -158,7 +158,7 @@ class Campaigns:
         heard = sum(row.answered for row in counts)
         return {
             "id": identity,
-            "state": state,
+            "state": shown_state(state, manifest),
             "manifest": manifest.to_dict(),
             "key_fingerprint": fingerprint(manifest.issuer),
             "heard": heard,
@@ -211,9 +211,9 @@ class Campaigns:
     async def resume(self, identity: str, by: str) -> None:
         await self._turn(identity, ("paused",), "open", "resume", by)
 
-    async def close(self, identity: str, by: str) -> None:
+    async def close(self, identity: str, by: str, why: str = "") -> None:
         """Count nothing any more; seal the last reports; forget what was given to tokens that did not answer."""
-        number = await self._turn(identity, ("open", "paused"), "closed", "close", by)
+        number = await self._turn(identity, ("open", "paused"), "closed", "close", by, why)
         async with writing(self.engine) as db:
             await db.execute(delete(schema.pin).where(schema.pin.c.campaign == number))
             await db.execute(delete(schema.published).where(schema.published.c.campaign == number))
@@ -231,7 +231,7 @@ class Campaigns:
         estimates = await asyncio.to_thread(estimates_of, manifest, counts)
         return {
             "campaign": identity,
-            "state": state,
+            "state": shown_state(state, manifest),
             "envelope": json.loads(bytes(envelope)),
             "counts": [
                 {
@@ -299,7 +299,9 @@ class Campaigns:
         secret = self.keys.campaign_secret(manifest.issuer, identity)
         return number, TicketOffice(secret, manifest.flip_threshold), manifest
 
-    async def _turn(self, identity: str, before: tuple[str, ...], after: str, act: str, by: str) -> int:
+    async def _turn(
+        self, identity: str, before: tuple[str, ...], after: str, act: str, by: str, why: str = ""
+    ) -> int:
         table = schema.campaign
         async with writing(self.engine) as db:
             number, state, _ = await find_campaign(db, identity)
@@ -308,8 +310,13 @@ class Campaigns:
             )
             if turned.rowcount == 0:
                 raise WrongState(f"a campaign that is {state} cannot {act}")
-            await note(db, by, act, identity)
+            await note(db, by, act, identity, why)
         return number
+
+
+def shown_state(state: str, manifest: Manifest) -> str:
+    """As an operator sees it: past its deadline a campaign that is not closed yet is over."""
+    return "over" if state != "closed" and time.time() >= manifest.deadline else state
 
 
 def _check_waves(waves: Waves) -> None:

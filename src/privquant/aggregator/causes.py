@@ -9,6 +9,7 @@ import errno
 import sqlite3
 from collections.abc import Iterator
 
+from privquant.aggregator.store.base import Unavailable
 from privquant.errors import PrivquantError
 
 FULL = "the disk of the store is full; free some space, nothing is lost that was acknowledged"
@@ -17,6 +18,7 @@ NO_WRITES = "the disk of the store does not take writes: full, over a quota, or 
 READ_ONLY = "the store is read-only for this server; look at its owner, its mode and the mount"
 BUSY = "another process keeps the store locked"
 GONE = "the database does not answer"
+RESTARTING = "the database is starting, stopping or was told to end the connection"
 
 _SQLITE = {
     sqlite3.SQLITE_FULL: FULL,
@@ -39,7 +41,7 @@ _POSTGRES = {
     "28": "the database does not accept this user or password",
     "3D": "there is no database of this name",
     "42501": "the database does not allow this user to do that",
-    "57P": "the database is starting, stopping or was told to end the connection",
+    "57P": RESTARTING,
     "08": GONE,
 }
 _SYSTEM = {
@@ -48,13 +50,16 @@ _SYSTEM = {
     errno.EFBIG: NO_WRITES,
     errno.EIO: NO_WRITES,
     errno.EROFS: READ_ONLY,
+    errno.ENOENT: "a file of the store or its keys is missing; was the data folder moved?",
     errno.EACCES: READ_ONLY,
     errno.EPERM: READ_ONLY,
 }
 
 
 def cause_of(error: BaseException) -> str:
-    """One line: the first cause in the chain that is known, else the kind of the first one."""
+    """One line: our own words; of the store, the first cause in the chain that is known; else what kind it is."""
+    if isinstance(error, PrivquantError) and not isinstance(error, Unavailable):
+        return str(error)
     chain = list(_chain(error))
     for each in chain:
         found = _known(each)

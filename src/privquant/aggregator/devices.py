@@ -17,6 +17,7 @@ from privquant.aggregator.campaign_cache import CampaignCache, CampaignView
 from privquant.aggregator.campaigns import link_matches
 from privquant.aggregator.forms import CAMPAIGN_ID, IN_WORDS
 from privquant.aggregator.group_commit import GroupCommit
+from privquant.aggregator.keys import KeyUnusable
 from privquant.aggregator.replies import Reply, RequestRefused, problem
 from privquant.aggregator.store.base import Admit, AskResult, Pin, Spend, Unavailable, What
 
@@ -58,7 +59,7 @@ class DeviceRoutes:
         except wire.WireError as error:
             metrics.refusals.labels("malformed").inc()
             reply = problem("malformed", str(error))
-        except Unavailable:
+        except (Unavailable, KeyUnusable):
             metrics.refusals.labels("unavailable").inc()
             reply = problem("unavailable")
         metrics.requests.labels(route.name, reply.status).inc()

@@ -1,7 +1,6 @@
 """Requests to a running server with an operator's token, and plain words where there is no answer.
 
-For servers the caller trusts; the device, which trusts none, has a transport of its own. Nothing but the standard
-library is loaded until a server says no.
+For servers the caller trusts; the device, which trusts none, has a transport of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import urllib.request
 from typing import Any
 
 from privquant.errors import InvalidInput, PrivquantError
+from privquant.wire import parse_problem
 
 
 class Refusal(PrivquantError):
@@ -49,8 +49,6 @@ class OperatorClient:
             with urllib.request.urlopen(request, timeout=self._timeout) as answer:
                 return bytes(answer.read()), answer.headers.get_content_type()
         except urllib.error.HTTPError as error:
-            from privquant.wire import parse_problem
-
             problem = parse_problem(error.code, error.read())
             raise Refusal(f"{self.server} says: {problem.detail}", problem.code) from error
         except (OSError, http.client.HTTPException) as error:

@@ -19,7 +19,7 @@ import uvicorn
 from privquant._compiling import announce
 from privquant.aggregator import logs
 from privquant.aggregator.causes import cause_of
-from privquant.aggregator.keys import KeyRing
+from privquant.aggregator.keys import has_keys, open_keys
 from privquant.aggregator.settings import Settings, settings_from
 from privquant.aggregator.workers import inherited, supervise
 from privquant.errors import InvalidInput, PrivquantError
@@ -37,12 +37,15 @@ class StartFailed(PrivquantError):
 
 def run(settings: Settings) -> int:
     """Serve until told to stop (SIGTERM, SIGINT); requests in hand are finished first. The exit code."""
+    settings.check_reachable()
     if settings.database:
         _database_answers(settings)
     guard = _alone(settings)
     try:
         with _bound(settings) as listening:
-            KeyRing(settings.keys)  # made here if there is none, and not by each of several workers
+            if not has_keys(settings.keys):
+                _no_campaigns_yet(settings)
+            open_keys(settings.keys)  # made here if there is none, and not by each of several workers
             if settings.workers > 1:
                 return supervise(settings, listening)
             serve(settings, listening)
@@ -135,6 +138,26 @@ def _database_answers(settings: Settings) -> None:
         raise InvalidInput(
             f"the database at {where.hostname or 'the local socket'} does not let this server in: {reason}"
         ) from error
+
+
+def _no_campaigns_yet(settings: Settings) -> None:
+    """A server without keys may make one, but not beside campaigns that another key has signed."""
+    from privquant.aggregator.store.migrate import opened
+    from privquant.aggregator.store.operator_queries import issuers
+
+    async def look() -> list[str]:
+        async with opened(settings) as engine:
+            return await issuers(engine)
+
+    try:
+        needed = asyncio.run(look())
+    except Exception as error:
+        raise StartFailed(cause_of(error)) from error
+    if needed:
+        raise StartFailed(
+            f"this database has campaigns signed by the key {needed[0]} and this server has no keys: give it those "
+            "of the server that made them (--keys-folder, or docs/two-hosts.md)"
+        )
 
 
 def _bound(settings: Settings) -> socket.socket:

@@ -10,7 +10,6 @@ from typing import Any
 
 import typer
 
-from privquant.aggregator.operator_client import OperatorClient, Refusal
 from privquant.errors import InvalidInput
 
 _SOON = 3.0  # seconds after which a person wonders what is going on
@@ -18,6 +17,8 @@ _SOON = 3.0  # seconds after which a person wonders what is going on
 
 def call(server: str, method: str, path: str, form: Any = None) -> Any:
     """The server's answer; `Refusal` where it says no or nothing."""
+    from privquant.aggregator.operator_client import OperatorClient, Refusal
+
     token = os.environ.get("PRIVQUANT_TOKEN")
     if not token:
         raise InvalidInput("set PRIVQUANT_TOKEN to an operator's token (privquant operator add NAME)")

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import typer
 
-from privquant.aggregator.operator_client import Refusal
 from privquant.cli._domain import domain_of
 from privquant.cli._quantiles import quantiles_of
 from privquant.cli._server import call
@@ -162,7 +161,7 @@ def invites(
         if not written:
             file.unlink()  # nothing is in it, and a second try must find its name free
         elif isinstance(error, PrivquantError):
-            raise Refusal(f"{error}; the first {written:,} invites are in {file}") from error
+            raise type(error)(f"{error}; the first {written:,} invites are in {file}") from error
         raise
     typer.echo(f"{number:,} invites written to {file}", err=True)
 

@@ -131,6 +131,13 @@ class DeviceStore(ABC):
         """Erase what the database itself remembers of past transactions, as far as it can be told to."""
 
     @abstractmethod
+    async def probe(self, *, thorough: bool = False) -> None:
+        """Write something that means nothing; Unavailable if that cannot be done durably.
+
+        thorough: also look for what a small write does not meet (damaged pages, a disk that takes no new ones).
+        """
+
+    @abstractmethod
     async def _read(self, statement: str, *values: object) -> list[Any]:
         """The rows of one of `statements`, as of one moment."""
 

@@ -77,3 +77,11 @@ async def find_campaign(db: AsyncConnection, identity: str) -> tuple[int, str, M
 async def size_of(db: AsyncConnection, table: Any, number: int) -> int:
     found = await db.execute(select(func.count()).select_from(table).where(table.c.campaign == number))
     return int(found.scalar_one())
+
+
+async def issuers(engine: AsyncEngine) -> list[str]:
+    """Fingerprints of the keys that signed campaigns which are not closed."""
+    table = schema.campaign.c
+    async with reading(engine) as db:
+        rows = (await db.execute(select(table.envelope).where(table.state != "closed"))).all()
+    return sorted({fingerprint(manifest_of(bytes(row.envelope)).issuer) for row in rows})

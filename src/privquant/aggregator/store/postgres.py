@@ -75,6 +75,8 @@ _SEAL = (
 _AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 _GONE = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 
+_PROBE_SECONDS = 5.0
+
 Key = tuple[int, bytes]
 
 
@@ -240,6 +242,13 @@ class PostgresDeviceStore(DeviceStore):
             return int(waiting)
         except asyncpg.LockNotAvailableError:
             return 0
+
+    async def probe(self, *, thorough: bool = False) -> None:
+        async with self._connected("did not take a write") as db, asyncio.timeout(_PROBE_SECONDS), db.transaction():
+            # A record in the write-ahead log that no table hears of; its commit is as durable as any.
+            await db.execute("SELECT pg_logical_emit_message(true, 'privquant', '')")
+            if thorough:
+                await db.execute("CREATE TEMP TABLE probe ON COMMIT DROP AS SELECT generate_series(1, 10000) AS n")
 
     async def sweep(self) -> None:
         """Pins of spent tokens (two processes may leave one), and the dead rows of erased pins."""

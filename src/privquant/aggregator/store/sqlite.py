@@ -8,6 +8,7 @@ waits for the disk (COMMIT, sealing, checkpoints) runs on the writer thread.
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import threading
 import time
@@ -16,7 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from secrets import SystemRandom
 from typing import Any, TypeVar
+from urllib.parse import quote
 
+from privquant.aggregator.causes import DAMAGED, cause_of
 from privquant.aggregator.store import statements as sql
 from privquant.aggregator.store.base import (
     Admit,
@@ -64,6 +67,20 @@ def _connect(file: Path) -> sqlite3.Connection:
     return connection
 
 
+def check_integrity(file: Path) -> None:
+    """Unavailable, with what is wrong, if the database in this file is damaged."""
+    try:
+        connection = sqlite3.connect(f"file:{quote(str(file.resolve()))}?mode=ro", uri=True)
+        try:
+            (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        finally:
+            connection.close()
+    except sqlite3.DatabaseError as error:
+        raise Unavailable(cause_of(error)) from error
+    if said != "ok":
+        raise Unavailable(DAMAGED)
+
+
 class SqliteDeviceStore(DeviceStore):
     """One connection that writes; the file is created and migrated already."""
 
@@ -73,11 +90,15 @@ class SqliteDeviceStore(DeviceStore):
         self._random = SystemRandom()
         self._counting = threading.Lock()
         self._db, self._reader, self._counter = (_connect(file) for _ in range(3))
+        self._file = file
+        found = os.stat(file)
+        self._identity = (found.st_dev, found.st_ino)
         self._db.execute("PRAGMA busy_timeout=0")  # waiting is done by the event loop
 
     async def commit(self, asks: list[Ask]) -> list[AskResult]:
         async with self._lock:
             try:
+                self._check_place()
                 await self._begin()
                 outcomes = self._apply(asks)
                 await self._on_writer(lambda: self._db.execute("COMMIT"))
@@ -177,6 +198,33 @@ class SqliteDeviceStore(DeviceStore):
         finally:
             self._db.execute("PRAGMA busy_timeout=0")
         return int(waiting)
+
+    async def probe(self, *, thorough: bool = False) -> None:
+        async with self._lock:
+            try:
+                self._check_place()
+                await self._begin()
+                turn = self._db.execute("PRAGMA user_version").fetchone()[
+                    0
+                ]  # a number SQLite keeps and nobody reads
+                self._db.execute(f"PRAGMA user_version={(turn + 1) % 2**31}")
+                await self._on_writer(lambda: self._db.execute("COMMIT"))
+            except sqlite3.Error as error:
+                await self._on_writer(self._roll_back)
+                raise Unavailable(f"the SQLite store did not take a write: {error}") from error
+        if thorough:
+            await asyncio.to_thread(check_integrity, self._file)
+
+    def _check_place(self) -> None:
+        """The file that is open must be the one at its address, or what is written will not be found again."""
+        try:
+            found = os.stat(self._file)
+        except OSError:
+            found = None
+        if found is None or (found.st_dev, found.st_ino) != self._identity:
+            raise Unavailable(
+                "the data folder was moved or replaced under the running server; put it back or restart"
+            )
 
     async def sweep(self) -> None:
         async with self._lock:
