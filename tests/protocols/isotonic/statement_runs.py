@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from statement_shapes import STATEMENT_SHAPES
+from statement_shapes import SMOOTH_SHAPES, STATEMENT_SHAPES
 
 from privquant._numba import njit
 from privquant.domain import Integers
@@ -171,9 +171,10 @@ def runs(shape, schedule, *, size, users, epsilon, quantile, trials, seed, fligh
     log = np.zeros((users + 64, _COLUMNS), np.int64)
     found = np.empty(len(template.quantiles), np.int64)
     within = _slack_of(template, which)
+    made = STATEMENT_SHAPES | SMOOTH_SHAPES
     for _ in range(trials):
-        if shape in STATEMENT_SHAPES:
-            source = STATEMENT_SHAPES[shape](size, rng, quantile, within)
+        if shape in made:
+            source = made[shape](size, rng, quantile, within)
         else:
             source = distribution(shape, size, rng)
         sample = Sample(source.draw(users, rng), size)

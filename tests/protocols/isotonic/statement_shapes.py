@@ -1,4 +1,6 @@
-"""Ten shapes of data for tests of what is said about an answer; nothing else in the package knows them.
+"""Shapes of data for tests of what is said about an answer; nothing else in the package knows them.
+
+Ten are lumpy, four (`SMOOTH_SHAPES`) are smooth.
 
 A shape is a list of pieces (weight, first index, last index), rising and apart, uniform inside: atoms are pieces of
 one index. Some put a jump exactly where the statement's slack ends, so they are told the quantile and the slack.
@@ -120,3 +122,32 @@ STATEMENT_SHAPES = {
         narrow_and_wide,
     )
 }
+
+
+def _fine(inverse, size):
+    """A smooth distribution by its quantile function, as 800 uniform pieces of equal weight."""
+    cuts = np.unique(np.clip([inverse(u) for u in np.linspace(1e-4, 1 - 1e-4, 801)], 0, size - 1).astype(np.int64))
+    return Pieces([(float(1 / (cuts.size - 1)), a, b - 1) for a, b in zip(cuts[:-1], cuts[1:], strict=True)])
+
+
+def exponential(size, rng, q, slack):
+    scale = size * rng.uniform(0.01, 0.1)
+    return _fine(lambda u: -np.log1p(-u) * scale, size)
+
+
+def logistic(size, rng, q, slack):
+    centre, scale = size * rng.uniform(0.3, 0.7), size * rng.uniform(0.01, 0.03)
+    return _fine(lambda u: centre + scale * np.log(u / (1 - u)), size)
+
+
+def triangle(size, rng, q, slack):
+    low, width = size * rng.uniform(0.0, 0.5), size * rng.uniform(0.2, 0.5)
+    return _fine(lambda u: low + width * np.sqrt(u), size)
+
+
+def weibull(size, rng, q, slack):
+    scale = size * rng.uniform(0.02, 0.2)
+    return _fine(lambda u: scale * (-np.log1p(-u)) ** (1 / 1.7), size)
+
+
+SMOOTH_SHAPES = {made.__name__: made for made in (exponential, logistic, triangle, weibull)}
