@@ -7,11 +7,16 @@ import numpy as np
 import pytest
 from statement_cells import Cell, cells, hash_of, look
 
+from privquant.domain import Integers
+from privquant.lab.populations import CountUsers
+from privquant.lab.run import run
+from privquant.lab.sample import Sample
 from privquant.protocols.isotonic import certain as module
-from privquant.protocols.isotonic.certain import Certain, certain, rank_unit, slack
+from privquant.protocols.isotonic.allocation import SEARCH
+from privquant.protocols.isotonic.certain import Certain, certain, rank_unit, slack, table_of
 from privquant.protocols.isotonic.interval import walk_bound
 from privquant.protocols.isotonic.prior import Search
-from privquant.protocols.isotonic.table import add_counts, new_table
+from privquant.protocols.isotonic.protocol import Isotonic
 
 LAST = 999
 
@@ -19,10 +24,7 @@ LAST = 999
 def filled(rows, kappas=(0.4,)):
     """A table that has heard (coin, threshold, reports, ones)."""
     search = Search(LAST, 0.5, np.array(kappas))
-    table = new_table(64, coins=len(kappas))
-    for coin, threshold, reports, ones in rows:
-        add_counts(table, search, coin, -1, False, threshold, reports, ones)
-    return table, search
+    return table_of(search, rows), search
 
 
 def by_definition(table, search, quantile, answer, spread=False, confidence=0.95):
@@ -89,6 +91,26 @@ def test_the_ends_are_those_of_the_definition(coins):
             assert found == by_definition(table, search, quantile, 500)
             ends.add((found.low, found.high))
     assert len(ends) > 10
+
+
+def test_a_finished_protocol_has_all_that_is_needed():
+    """From the counts a protocol keeps: those of one quantile, outside the bulk phase."""
+    rng = np.random.default_rng(9)
+    size, users = 10**6, 3_000
+    values = np.sort(rng.normal(size / 2, size / 20, users).astype(np.int64))
+    protocol = Isotonic(Integers(0, size - 1), users=users, epsilon=1.0, quantile=[0.5, 0.9])
+    run(protocol, CountUsers(Sample(values, size), rng))
+    for which, quantile in enumerate(protocol.quantiles):
+        counts = [
+            (0, threshold, reports, ones)
+            for (phase, arm, _, threshold), reports, ones in protocol.counts()
+            if phase == SEARCH and arm == which
+        ]
+        answer = int(protocol.estimates()[which].value)
+        found = certain(table_of(protocol.search, counts), protocol.search, quantile, answer)
+        assert 0 <= found.low <= answer <= found.high
+        assert np.searchsorted(values, found.low) / users <= quantile + found.within
+        assert np.searchsorted(values, found.high, "right") / users >= quantile - found.within
 
 
 def test_the_slack_is_that_of_all_reports_at_the_quantile():

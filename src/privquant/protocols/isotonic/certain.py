@@ -23,6 +23,7 @@ when little was known, hide what is to be seen. Which are left out must not depe
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ from privquant._numba import njit
 from privquant.protocols.isotonic.curve import normal_score
 from privquant.protocols.isotonic.interval import walk_bound
 from privquant.protocols.isotonic.prior import Search
-from privquant.protocols.isotonic.table import Floats, Table
+from privquant.protocols.isotonic.table import Floats, Table, add_counts, new_table
 
 # Of the users of a run, those asked first, whose reports are best left out.
 OPENING = 1 / 8
@@ -54,6 +55,14 @@ class Certain(NamedTuple):
     high: int
     within: float
     confidence: float
+
+
+def table_of(search: Search, counts: Sequence[tuple[int, int, int, int]]) -> Table:
+    """A table of chosen counts: (row of the coin in search.kappas, threshold, reports, ones) each."""
+    table = new_table(len(counts), coins=search.kappas.size)
+    for coin, threshold, reports, ones in counts:
+        add_counts(table, search, coin, -1, False, threshold, reports, ones)
+    return table
 
 
 def rank_unit(reports: Floats, kappas: Floats, quantile: float) -> float:
