@@ -7,14 +7,15 @@ the others.
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from statement_shapes import SMOOTH_SHAPES, STATEMENT_SHAPES
 
 from privquant._numba import njit
 from privquant.domain import Integers
-from privquant.lab.engine.crowd import fill, new_cells
-from privquant.lab.engine.isotonic import _ones, _Run
+from privquant.lab.engine.crowd import at_most, draw, fill, new_cells
+from privquant.lab.engine.samplers import binomial
 from privquant.lab.sample import Sample
 from privquant.lab.shapes import SHAPES, distribution
 from privquant.privacy.coin import Coin
@@ -29,6 +30,42 @@ SCHEDULES = ("sequential", "rounds", "in flight", "three", "shuffled")
 ALL_SHAPES = (*SHAPES, *STATEMENT_SHAPES)
 # columns of a log: users asked before, phase, arm, coin, threshold, reports, ones
 _COLUMNS = 7
+
+
+class World(NamedTuple):
+    """Who is asked: the people by count, or (statistical) the population they stand for; fixed rounds and coins."""
+
+    values: np.ndarray
+    cumulative: np.ndarray
+    users: int
+    statistical: bool
+    flips: np.ndarray
+    sizes: np.ndarray
+    coins: np.ndarray
+
+
+def world_of(template, sample, draw="empirical"):
+    order = sorted(template.coins())
+    return World(
+        sample.values,
+        sample.cumulative,
+        template.users,
+        draw == "statistical",
+        np.array([Coin(coin).flip for coin in order]),
+        np.array([users for users, _ in template.rounds or ()], np.int64),
+        np.array([order.index(coin) for _, coin in template.rounds or ()], np.int64),
+    )
+
+
+@njit(cache=True)
+def reported(cells, run, threshold, count, coin, rng):
+    """How many of `count` fresh users report a one."""
+    if run.statistical:
+        users = run.cumulative[run.cumulative.size - 1]
+        below = binomial(count, at_most(run.values, run.cumulative, threshold) / users, rng)
+    else:
+        below = draw(cells, run.values, run.cumulative, threshold, count, rng)
+    return below - binomial(below, run.flips[coin], rng) + binomial(count - below, run.flips[coin], rng)
 
 
 @njit(cache=True)
@@ -54,7 +91,7 @@ def _batches(table, cells, search, course, run, growing, rng, log):
                     log[rows, 5] = out[1, point]
                     rows += 1
         for row in range(first, rows):
-            log[row, 6] = _ones(cells, run, log[row, 4], log[row, 5], 0, rng)
+            log[row, 6] = reported(cells, run, log[row, 4], log[row, 5], 0, rng)
             add_counts(table, search, 0, -1, phase == BULK, log[row, 4], log[row, 5], log[row, 6])
         asked += count
     return rows
@@ -83,7 +120,7 @@ def _flight(table, cells, search, course, run, flight, rng, log):
                             log[asked, 4] = out[0, point]
                             log[asked, 5] = 1
                             asked += 1
-        log[heard, 6] = _ones(cells, run, log[heard, 4], 1, 0, rng)
+        log[heard, 6] = reported(cells, run, log[heard, 4], 1, 0, rng)
         add_counts(table, search, 0, -1, log[heard, 1] == BULK, log[heard, 4], 1, log[heard, 6])
         heard += 1
     return heard
@@ -103,7 +140,7 @@ def _fixed(table, cells, search, course, run, rng, log):
         log[current, 3] = run.coins[current]
         log[current, 4] = out[0, 0]
         log[current, 5] = run.sizes[current]
-        log[current, 6] = _ones(cells, run, out[0, 0], run.sizes[current], run.coins[current], rng)
+        log[current, 6] = reported(cells, run, out[0, 0], run.sizes[current], run.coins[current], rng)
         add_counts(table, search, run.coins[current], -1, bulk, out[0, 0], run.sizes[current], log[current, 6])
         asked += run.sizes[current]
     return run.sizes.size
@@ -178,16 +215,7 @@ def runs(shape, schedule, *, size, users, epsilon, quantile, trials, seed, fligh
         else:
             source = distribution(shape, size, rng)
         sample = Sample(source.draw(users, rng), size)
-        run = _Run(
-            sample.values,
-            sample.cumulative,
-            users,
-            draw == "statistical",
-            np.array([Coin(coin).flip for coin in order]),
-            0,
-            np.array([size for size, _ in template.rounds or ()], np.int64),
-            np.array([order.index(coin) for _, coin in template.rounds or ()], np.int64),
-        )
+        run = world_of(template, sample, draw)
         clear(table)
         fill(cells, sample.n)
         if schedule == "shuffled":

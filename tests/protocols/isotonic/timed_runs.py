@@ -7,11 +7,11 @@ import math
 import sys
 
 import numpy as np
+from statement_runs import reported, world_of
 
 from privquant._numba import njit
 from privquant.domain import Integers
 from privquant.lab.engine.crowd import fill, new_cells
-from privquant.lab.engine.isotonic import _ones, _Run
 from privquant.lab.sample import Sample
 from privquant.lab.shapes import shape
 from privquant.protocols.isotonic.allocation import answers
@@ -38,7 +38,7 @@ def _heard(cells, run, liars, start, threshold, count, lie, rng):
         false += liars[user]
     found = lie * false
     if count > false:
-        found += _ones(cells, run, threshold, count - false, 0, rng)
+        found += reported(cells, run, threshold, count - false, 0, rng)
     return found
 
 
@@ -95,16 +95,7 @@ def timed(kind, share, lie, *, name, quantile, users, epsilon, guarded, runs, se
     shifts, evidence, dropped = np.empty(runs), np.empty(runs), np.empty(runs)
     for number in range(runs):
         sample = Sample(shape(name, users, size, rng), size)
-        run = _Run(
-            sample.values,
-            sample.cumulative,
-            users,
-            False,
-            np.array([template.coin.flip]),
-            0,
-            np.zeros(0, np.int64),
-            np.zeros(0, np.int64),
-        )
+        run = world_of(template, sample)
         clear(table)
         arrivals.held[0] = 0
         fill(cells, sample.n)
