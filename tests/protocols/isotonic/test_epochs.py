@@ -13,6 +13,7 @@ from privquant.protocols.isotonic.epochs import (
     add_arrival,
     anchor,
     anchors_due,
+    beyond,
     choose_kept,
     epoch_at,
     epochs_of,
@@ -117,6 +118,11 @@ def test_epochs_share_a_run_and_small_runs_have_fewer():
     assert epoch_at(0, 1600) == 0
     assert epoch_at(1599, 1600) == 15
     assert epoch_at(5000, 1600) == 15  # late reports belong to the last
+
+
+def test_more_reports_need_more_evidence():
+    assert beyond(CUT, 100) == CUT == beyond(CUT, 2_500)
+    assert CUT < beyond(CUT, 20_000) < beyond(CUT, 10**6) < beyond(ALARM, 2_500)
 
 
 def test_anchors_are_one_in_twenty_and_ask_what_was_asked_before_on_both_sides():

@@ -8,7 +8,7 @@ ask one and the same population, so one monotone F fits them all. For a window W
 
     D(W) = l(W) + l(rest) - l(all),     l the largest log-likelihood of any monotone rates,
 
-says how much better two populations fit than one. While the largest D passes `CUT` its window is dropped, never
+says how much better two populations fit than one. While the largest D passes a cut its window is dropped, never
 more than `MOST` of all reports; the decision is made anew from all counts each time an epoch closes, so a window
 dropped early comes back when later reports agree with it.
 
@@ -39,9 +39,12 @@ EPOCHS = 16
 _SHORTEST = 60
 # Windows have at most this many epochs, so that the rest is always more than twice as much.
 _WIDEST = 5
-# Evidence (in nats) beyond which a window is dropped, and beyond which an alarm is raised.
+# Evidence (in nats) beyond which a window is dropped, and beyond which an alarm is raised, for runs up to _SMALL;
+# honest evidence grows by about _GROWTH for e times as many reports, and both with it.
 CUT = 18.0
 ALARM = 36.0
+_SMALL = 2500.0
+_GROWTH = 1.2
 # The largest part of all reports that may be dropped.
 MOST = 0.34
 # Nothing is dropped before this many epochs are closed.
@@ -79,6 +82,12 @@ def epochs_of(users: int) -> int:
 def epoch_at(heard: int, users: int) -> int:
     """The epoch of a report that arrives after `heard` others."""
     return min(heard * epochs_of(users) // max(users, 1), epochs_of(users) - 1)
+
+
+@njit(cache=True)
+def beyond(level: float, reports: float) -> float:
+    """CUT or ALARM for a run of so many reports."""
+    return level + _GROWTH * math.log(max(reports / _SMALL, 1.0))
 
 
 @njit(cache=True)
@@ -203,11 +212,12 @@ def choose_kept(arrivals: Arrivals, closed: int, kept: NDArray[np.bool_]) -> flo
     judged = np.zeros(kept.size, np.bool_)
     judged[:closed] = in_epoch[:closed] > 0.0
     allowed = MOST * in_epoch[:closed].sum()
+    cut = beyond(CUT, in_epoch[:closed].sum())
     largest = 0.0
     while True:
         evidence, first, last = worst_window(arrivals, judged)
         largest = max(largest, evidence)
-        if evidence <= CUT:
+        if evidence <= cut:
             return largest
         for epoch in range(first, last + 1):
             if judged[epoch]:
