@@ -1,7 +1,7 @@
 """How often what is called typical is given, and how often it then holds, shape by shape.
 
-`python typical_cells.py SEED TRIALS SCHEDULES SHAPES`, the last two with commas; six cells a shape and schedule: q =
-.5 and .9, with three combinations of epsilon, users and size each.
+`python typical_cells.py SEED TRIALS SCHEDULES SHAPES`, the last two with commas; six cells a shape and schedule,
+q = .5 and .9, with three combinations of epsilon, users and size each.
 """
 
 import sys
