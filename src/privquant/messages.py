@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from privquant.errors import ProtocolError
@@ -103,12 +103,49 @@ def report_from_dict(form: Mapping[str, Any]) -> AnyReport:
 
 
 @dataclass(frozen=True, slots=True)
+class ShuffledRound:
+    """One round of a guarantee: what its users get if it is released with at least its own number of reports.
+
+    Parameters
+    ----------
+    round : int
+        The round's number, from 1.
+    batch : int
+        Honest reports it takes; with fewer it must not be released.
+    local_epsilon : float
+        Epsilon of the round's coin, which is what is left if the shuffler is not honest.
+    epsilon : float
+        Epsilon, at the guarantee's delta, of `batch` reports through that coin.
+    """
+
+    round: int
+    batch: int
+    local_epsilon: float
+    epsilon: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
 class Guarantee:
     """What a user who answered was promised. `str()` says it in one plain sentence.
 
-    trust: "local" (nobody is trusted; epsilon is the coin's) or "shuffle" (the shuffler is trusted to mix at
-    least `batch` honest reports: (epsilon, delta); if it does not, local_epsilon is what is left).
-    answers: how many answers of one user these numbers cover together (see `privquant.privacy.composition`).
+    Parameters
+    ----------
+    trust : {"local", "shuffle"}
+        "local": nobody is trusted; epsilon is the coin's. "shuffle": the shuffler is trusted to mix at least
+        `batch` honest reports, or for each of `rounds` at least its own number.
+    epsilon, delta : float
+        What holds under that trust; the worst of the rounds.
+    local_epsilon : float, optional
+        What is left if the shuffler is not honest: the most honest coin's epsilon.
+    batch : int, optional
+        Honest reports in the batch; of several rounds the smallest, which says nothing about the others.
+    answers : int
+        How many answers of one user these numbers cover together (see `privquant.privacy.composition`).
+    rounds : tuple of ShuffledRound
+        Every round with its own number of reports and its own coin, where there is more than one.
     """
 
     trust: str
@@ -117,6 +154,7 @@ class Guarantee:
     local_epsilon: float | None = None
     batch: int | None = None
     answers: int = 1
+    rounds: tuple[ShuffledRound, ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
         subject = "Each answer is" if self.answers == 1 else f"A user's {self.answers} answers together are"
@@ -124,12 +162,53 @@ class Guarantee:
             return f"{subject} {self.epsilon:.4g}-differentially private whatever any server does."
         return (
             f"{subject} ({self.epsilon:.4g}, {self.delta:.2g})-differentially private if the shuffler is "
-            f"honest and mixes at least {self.batch} honest reports, and {self.local_epsilon:.4g}-differentially "
-            "private otherwise."
+            f"honest and {self._condition()}, and {self.local_epsilon:.4g}-differentially private otherwise."
         )
 
+    def _condition(self) -> str:
+        """What the shuffler must do. One number of reports cannot stand for rounds of different coins."""
+        if not self.rounds:
+            return f"mixes at least {self.batch} honest reports"
+        sizes = [each.batch for each in self.rounds]
+        return (
+            "releases each round only with at least its own number of honest reports "
+            f"({min(sizes):,} to {max(sizes):,} in {len(sizes)} rounds)"
+        )
+
+    def table(self) -> str:
+        """The rounds as a table, neighbours that promise the same in one line; empty without rounds."""
+        lines: list[tuple[int, ShuffledRound]] = []
+        for each in self.rounds:
+            if lines and (each.batch, each.local_epsilon) == (lines[-1][1].batch, lines[-1][1].local_epsilon):
+                lines[-1] = (each.round, lines[-1][1])
+            else:
+                lines.append((each.round, each))
+        shown = [
+            (
+                str(first.round) if last == first.round else f"{first.round}-{last}",
+                f"{first.batch:,}",
+                f"{first.local_epsilon:.4g}",
+                f"{first.epsilon:.4g}",
+            )
+            for last, first in lines
+        ]
+        if not shown:
+            return ""
+        rows = [("round", "reports", "local epsilon", "epsilon"), *shown]
+        widths = [max(len(row[k]) for row in rows) for k in range(4)]
+        return "\n".join("  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths)) for row in rows)
+
     def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        """As JSON; `rounds` is there only where there are rounds."""
+        form = {name: getattr(self, name) for name in self.__slots__ if name != "rounds"}
+        return form | ({"rounds": [each.to_dict() for each in self.rounds]} if self.rounds else {})
+
+    @classmethod
+    def from_dict(cls, form: Mapping[str, Any]) -> Guarantee:
+        """The guarantee a `to_dict()` wrote down, also one from before there were rounds in it."""
+        given = dict(form)
+        rounds = tuple(ShuffledRound(**each) for each in given.pop("rounds", None) or ())
+        return cls(**given, rounds=rounds)
 
 
 def _finite(value: int | float | None) -> int | float | None:

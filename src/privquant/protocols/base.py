@@ -232,7 +232,7 @@ class Protocol(ABC):
         return cls(
             domain_from_dict(given.pop("domain")),
             quantile=quantiles[0] if len(quantiles) == 1 else quantiles,
-            guarantee=Guarantee(**given.pop("guarantee")),
+            guarantee=Guarantee.from_dict(given.pop("guarantee")),
             **given,
         )
 

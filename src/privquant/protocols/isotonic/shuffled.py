@@ -13,7 +13,7 @@ import math
 from privquant.domain import Domain, check_domain
 from privquant.messages import Guarantee
 from privquant.privacy.coin import Coin
-from privquant.privacy.shuffle import local_epsilon
+from privquant.privacy.shuffle import guarantee_of_rounds, local_epsilon
 from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.validation import check_count, check_epsilon, check_probability
 
@@ -72,11 +72,11 @@ def shuffled_isotonic(
     if not gains and max(allowed.values()) > e:
         allowed = dict.fromkeys(allowed, e)
     coins = {batch: Coin.of(local) for batch, local in allowed.items()}
-    most = max(coin.epsilon for coin in coins.values())
-    if not gains:
-        guarantee = Guarantee("local", most)
+    if gains:
+        real = ((batch, coins[batch].epsilon) for batch in sizes)
+        guarantee = guarantee_of_rounds(real, epsilon=e, delta=d, rtol=rtol)
     else:
-        guarantee = Guarantee("shuffle", e, d, most, min(sizes))
+        guarantee = Guarantee("local", max(coin.epsilon for coin in coins.values()))
     return Isotonic(
         domain,
         users=count,

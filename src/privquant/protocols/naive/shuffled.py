@@ -14,7 +14,7 @@ from privquant.domain import Domain, check_domain
 from privquant.errors import InvalidInput
 from privquant.messages import Guarantee
 from privquant.privacy.coin import Coin
-from privquant.privacy.shuffle import METHODS, local_epsilon
+from privquant.privacy.shuffle import METHODS, guarantee_of_rounds, local_epsilon
 from privquant.protocols.naive.bracket import batch_sizes, rounds_for
 from privquant.protocols.naive.search import NaiveSearch
 from privquant.validation import check_choice, check_count, check_epsilon, check_probability
@@ -68,7 +68,9 @@ def shuffled_settings(
         local = local_epsilon(epsilon=e, delta=d, batch=batch, method=method)
         if local <= e:
             return {"epsilon": e, "guarantee": Guarantee("local", Coin.of(e).epsilon)}
-    return {"epsilon": local, "guarantee": Guarantee("shuffle", e, d, Coin.of(local).epsilon, batch)}
+    real = Coin.of(local).epsilon
+    asked = [(size_, real) for size_ in batch_sizes(count, rounds_for(size)) if size_ > 0]
+    return {"epsilon": local, "guarantee": guarantee_of_rounds(asked, epsilon=e, delta=d)}
 
 
 def shuffled_search(
