@@ -124,3 +124,54 @@ def test_every_estimate_says_how_far_its_rank_may_be_off(q):
     for found in np.atleast_1d(pq.quantile(VALUES, q, epsilon=1.0, domain=DOMAIN, rng=1)):
         assert str(found.rank).startswith(f"rank within {100 * found.quantile:g} % +- ")
         assert 0 < found.rank.within < 0.5
+
+
+# -- the shuffle model ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["isotonic", "naive"])
+def test_shuffled_from_the_front_door(name):
+    """Fixed seed; at 4,000 users and epsilon 1 the shuffled coins leave an error far below 10 points."""
+    found = pq.median(VALUES, epsilon=1.0, domain=DOMAIN, protocol=name, trust="shuffle", delta=1e-6, rng=3)
+    assert abs(np.mean(found.value >= VALUES) - 0.5) < 0.1
+    promise = found.guarantee
+    assert (promise.trust, promise.epsilon, promise.delta) == ("shuffle", 1.0, 1e-6)
+    assert sum(row.batch for row in promise.rounds) == 4000
+    assert max(row.epsilon for row in promise.rounds) <= 1.0 < promise.local_epsilon
+    assert "releases each round only with at least its own number" in str(promise)
+
+
+def test_several_shuffled_quantiles():
+    settings = {"epsilon": 1.0, "domain": DOMAIN, "trust": "shuffle", "delta": 1e-6, "rng": 1}
+    together = pq.quantile(VALUES, [0.25, 0.75], **settings)
+    assert [e.users for e in together] == [4000, 4000]
+    divided = pq.quantile(VALUES, [0.25, 0.75], protocol="naive", **settings)
+    assert [e.users for e in divided] == [2000, 2000]
+    # each group has rounds of its own, calibrated for its own size
+    assert all(sum(row.batch for row in e.guarantee.rounds) == 2000 for e in divided)
+    few = pq.quantile([1, 2], [0.1, 0.5, 0.9], protocol="naive", **settings)
+    assert [e.value is None for e in few] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"delta": None}, "trust='shuffle' needs a delta, e.g. delta=1e-8"),
+        ({"delta": 0.0}, "delta must be a number strictly between 0 and 1, got 0.0"),
+        ({"trust": "local"}, "delta goes with trust='shuffle', got delta=1e-06 with trust='local'"),
+        ({"trust": "central"}, "trust must be one of 'local', 'shuffle', got 'central'"),
+        ({"protocol": "bayeslearn"}, "protocol 'bayeslearn' has no shuffled form; isotonic and naive have one"),
+        ({"protocol": "hierarchical"}, "'hierarchical' has no shuffled form"),
+        ({"interval": 0.9}, "in the shuffle model protocol 'isotonic' has no option 'interval'; it has .*cap"),
+    ],
+)
+def test_a_shuffled_run_that_cannot_be_is_refused(change, said):
+    call = {"epsilon": 1.0, "domain": DOMAIN, "trust": "shuffle", "delta": 1e-6, "rng": 1, **change}
+    with pytest.raises(InvalidInput, match=said):
+        pq.median(VALUES, **call)
+
+
+def test_the_rank_statement_knows_its_delta():
+    settings = {"epsilon": 0.5, "domain": DOMAIN, "trust": "shuffle", "rng": 1}
+    within = {delta: pq.median(VALUES, delta=delta, **settings).rank.within for delta in (1e-6, 1e-8, 1e-12)}
+    assert within[1e-6] == within[1e-8] < within[1e-12]

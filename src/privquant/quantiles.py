@@ -8,7 +8,7 @@ the values.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
@@ -25,7 +25,13 @@ from privquant.lab.sample import Sample
 from privquant.messages import Estimate
 from privquant.planning.statement import stated, stated_estimates
 from privquant.protocols.base import Protocol, ThresholdProtocol
-from privquant.protocols.registry import DEFAULT_PROTOCOL, check_options, protocol_class
+from privquant.protocols.registry import (
+    DEFAULT_PROTOCOL,
+    check_options,
+    check_trust,
+    protocol_class,
+    shuffled_protocol,
+)
 from privquant.protocols.registry import protocol as make_protocol
 from privquant.validation import check_epsilon, check_quantiles
 
@@ -39,11 +45,14 @@ def median(
     epsilon: float,
     domain: Domain,
     protocol: str = DEFAULT_PROTOCOL,
+    trust: str = "local",
+    delta: float | None = None,
     rng: Any = None,
     **options: Any,
 ) -> Estimate:
     """The median of a column, as a private collection would have found it. See `quantile`."""
-    return quantile(values, 0.5, epsilon=epsilon, domain=domain, protocol=protocol, rng=rng, **options)
+    settings: dict[str, Any] = {"epsilon": epsilon, "domain": domain, "protocol": protocol, "rng": rng}
+    return quantile(values, 0.5, trust=trust, delta=delta, **settings, **options)
 
 
 @overload
@@ -54,6 +63,8 @@ def quantile(
     epsilon: float,
     domain: Domain,
     protocol: str = ...,
+    trust: str = ...,
+    delta: float | None = ...,
     rng: Any = ...,
     outside: str = ...,
     missing: str = ...,
@@ -71,6 +82,8 @@ def quantile(
     epsilon: float,
     domain: Domain,
     protocol: str = ...,
+    trust: str = ...,
+    delta: float | None = ...,
     rng: Any = ...,
     outside: str = ...,
     missing: str = ...,
@@ -87,6 +100,8 @@ def quantile(
     epsilon: float,
     domain: Domain,
     protocol: str = DEFAULT_PROTOCOL,
+    trust: str = "local",
+    delta: float | None = None,
     rng: Any = None,
     outside: str = "clamp",
     missing: str = "refuse",
@@ -97,8 +112,9 @@ def quantile(
     """One quantile, or several (a sequence gives a list), of a column.
 
     values:    a list, numpy array, or pandas, polars or arrow column of numbers; one value a user.
-    epsilon:   of each user's coin.
+    epsilon:   what each user is promised: of the coin, or with trust="shuffle" of a shuffled round.
     domain:    Integers, Grid or LogGrid; never inferred from the values.
+    trust:     "local" (nobody is trusted) or "shuffle" (somebody mixes the answers of a round; needs delta).
     rng:       a seed or a numpy Generator for the simulated coins and order of users (None: a fresh one).
     outside, missing, fractions: what to do with such values, see `privquant.columns.to_indices`.
     progress:  called with (users heard, users planned) as the collection goes on.
@@ -114,20 +130,27 @@ def quantile(
     generator = _generator(rng)
     column = to_indices(values, domain, outside=outside, missing=missing, fractions=fractions)
     settings: dict[str, Any] = {"epsilon": epsilon, **options}
+    build: Callable[..., Protocol] = make_protocol
+    if check_trust(trust, delta) == "shuffle":
+        build, settings = shuffled_protocol, {"delta": delta, **settings}
     if len(wanted) == 1 or kind.many_quantiles:
-        made = make_protocol(protocol, domain, users=column.indices.size, quantile=wanted, **settings)
+        made = build(protocol, domain, users=column.indices.size, quantile=_one_or_several(wanted), **settings)
         found = _collect(made, Sample(column.indices, domain.size), generator, progress)
     else:
         found = []
         groups = np.array_split(generator.permutation(column.indices), len(wanted))
         for one, group in zip(wanted, groups, strict=True):
-            made = make_protocol(protocol, domain, users=group.size, quantile=one, **settings)
             if group.size:
+                made = build(protocol, domain, users=group.size, quantile=one, **settings)
                 found += _collect(made, Sample(group, domain.size), generator, progress)
-            else:
-                found += made.estimates()
+            else:  # no users, no rounds to shuffle
+                found += make_protocol(protocol, domain, users=0, epsilon=epsilon, quantile=one).estimates()
     noted = [_with_notes(estimate, column.clamped, column.dropped, column.rounded) for estimate in found]
     return noted[0] if isinstance(q, numbers.Real) else noted
+
+
+def _one_or_several(quantiles: tuple[float, ...]) -> float | list[float]:
+    return quantiles[0] if len(quantiles) == 1 else list(quantiles)
 
 
 def _generator(rng: Any) -> np.random.Generator:

@@ -131,3 +131,21 @@ def test_every_quantile_has_its_notes(salaries):
     shown = privquant(*common(salaries), "--quantile", 0.5, "--quantile", 0.9, "--seed", 5).stdout
     assert "rank within 50 %" in shown
     assert "rank within 90 %" in shown
+
+
+def test_the_shuffle_model(salaries):
+    done = privquant(*common(salaries), "--trust", "shuffle", "--delta", "1e-8", "--seed", 5, "--json")
+    assert done.returncode == 0, done.stderr
+    promise = json.loads(done.stdout)["guarantee"]
+    assert (promise["trust"], promise["epsilon"], promise["delta"]) == ("shuffle", 1.0, 1e-8)
+    assert sum(row["batch"] for row in promise["rounds"]) == 8000
+    shown = " ".join(privquant(*common(salaries), "--trust", "shuffle", "--delta", "1e-8").stdout.split())
+    assert "at least its own number of honest reports" in shown
+    for wrong, said in (
+        (["--trust", "shuffle"], "--trust shuffle needs a delta, e.g. --delta 1e-8"),
+        (["--delta", "1e-8"], "delta goes with --trust shuffle"),
+        (["--trust", "shuffle", "--delta", "1e-8", "--protocol", "bayess"], "or say --trust local"),
+    ):
+        done = privquant(*common(salaries), *wrong)
+        assert done.returncode == 2
+        assert said in done.stderr

@@ -19,6 +19,9 @@ _FLAGS = {
     "say missing='drop'": "say --missing drop",
     "say fractions='round', or use Grid or LogGrid": "say --fractions round, or --bins N",
     "say outside='clamp'": "say --outside clamp",
+    "trust='shuffle' needs a delta, e.g. delta=1e-8": "--trust shuffle needs a delta, e.g. --delta 1e-8",
+    "trust='shuffle'": "--trust shuffle",
+    "trust='local'": "--trust local",
 }
 
 
@@ -44,6 +47,13 @@ def estimate(
     ] = None,
     protocol: Annotated[
         str | None, typer.Option(help="Protocol to run.", show_default="the package's default")
+    ] = None,
+    trust: Annotated[
+        str, typer.Option(help="local (nobody is trusted) or shuffle (somebody mixes the answers of a round).")
+    ] = "local",
+    delta: Annotated[
+        float | None,
+        typer.Option(help="With --trust shuffle: probability with which epsilon may fail, e.g. 1e-8."),
     ] = None,
     interval: Annotated[
         float | None,
@@ -82,6 +92,8 @@ def estimate(
             epsilon=epsilon,
             domain=domain,
             protocol=protocol or DEFAULT_PROTOCOL,
+            trust=trust,
+            delta=delta,
             rng=seed,
             **handling,
             **options,
@@ -105,7 +117,7 @@ def estimate(
     if as_json:
         print(json.dumps(rows[0] if len(rows) == 1 else rows, indent=2))
         return
-    _show(rows, str(found[0].guarantee), file, column)
+    _show(rows, list(dict.fromkeys(str(estimate_.guarantee) for estimate_ in found)), file, column)
 
 
 def _in_flags(text: str) -> str:
@@ -115,7 +127,7 @@ def _in_flags(text: str) -> str:
     return text
 
 
-def _show(rows: list[dict[str, object]], guarantee: str, file: Path, column: str) -> None:
+def _show(rows: list[dict[str, object]], guarantees: list[str], file: Path, column: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -143,7 +155,8 @@ def _show(rows: list[dict[str, object]], guarantee: str, file: Path, column: str
             )
         if isinstance(row["rank"], dict):
             console.print(f"quantile {row['quantile']:g}: {Rank(**row['rank'])}")
-    console.print(guarantee)
+    for guarantee in guarantees:
+        console.print(guarantee)
     said = [note for row in rows if isinstance(row["notes"], list) for note in row["notes"]]
     for note in dict.fromkeys(said):
         console.print(f"Note: {note}.")

@@ -24,7 +24,7 @@ from privquant.planning.plan_words import easier, show, verdict, warnings
 from privquant.planning.solving import CALIBRATED_DELTA, UNKNOWNS, by_measurement, solve
 from privquant.planning.statement import liars_in_a_plan
 from privquant.planning.theory import naive_search_users
-from privquant.protocols.registry import DEFAULT_PROTOCOL, protocol_class
+from privquant.protocols.registry import DEFAULT_PROTOCOL, check_trust, protocol_class
 from privquant.validation import check_count, check_epsilon, check_probability, check_quantile
 
 _ORDER = "order of growth only: the paper leaves the constant open, here it is 1"
@@ -40,6 +40,7 @@ class PlanRow:
     value: float | None
     hardest: float | None = None
     note: str = ""
+    delta: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -60,8 +61,8 @@ class Plan:
 
     @property
     def value(self) -> float | None:
-        """The missing number for the default protocol in the local model."""
-        return next(r.value for r in self.rows if r.kind == "measured" and r.trust == "local")
+        """The missing number for the default protocol, under the trust the plan is for."""
+        return _verdict_row(self.rows).value
 
     def to_dict(self) -> dict[str, Any]:
         form = {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -75,6 +76,8 @@ class Plan:
         width = max(len(row.name) for row in self.rows)
         for row in self.rows:
             line = f"{row.name:{width}}  {row.trust:7}  {row.kind:10}  {show(self.missing, row.value):>13}"
+            if row.delta is not None:
+                line += f"  delta {row.delta:g}"
             if row.kind == "measured":
                 line += f"  on the hardest data {show(self.missing, row.hardest)}"
             lines.append(line)
@@ -89,18 +92,23 @@ def plan(
     epsilon: float | None = None,
     confidence: float | None = None,
     quantile: float = 0.5,
-    delta: float = CALIBRATED_DELTA,
+    trust: str | None = None,
+    delta: float | None = None,
     liars: float = 0.01,
 ) -> Plan:
     """Solve for the one of users, alpha, epsilon, confidence that is not given.
 
     alpha:      rank error allowed: 0.02 means the answer's rank is within 2 percentile points.
     confidence: share of collections that keep it.
-    delta:      for the shuffle model. liars: fraction of users who lie, for the poisoning line.
+    trust:      "local" or "shuffle" plans for that alone; without it the rows show both, the verdict is local.
+    delta:      of the rows in the shuffle model; 1e-8 unless given.
+    liars:      fraction of users who lie, for the poisoning line.
     """
     size = check_domain(domain).size
     q = check_quantile(quantile)
-    check_probability(delta, "delta")
+    d = CALIBRATED_DELTA if delta is None else check_probability(delta, "delta")
+    if trust is not None:
+        check_trust(trust, d if trust == "shuffle" else delta)
     if isinstance(liars, bool) or not isinstance(liars, numbers.Real) or not 0 <= liars < 1:
         raise InvalidInput(f"liars must be a fraction in [0, 1), got {liars!r}")
     asked = {"users": users, "alpha": alpha, "epsilon": epsilon, "confidence": confidence}
@@ -118,8 +126,9 @@ def plan(
     if confidence is not None:
         given["confidence"] = check_probability(confidence, "confidence")
     unknown = missing[0]
-    rows = tuple(_rows(unknown, given, size, q, delta))
-    solved = next(r for r in rows if r.kind == "measured" and r.trust == "local")
+    every = _rows(unknown, given, size, q, d)
+    rows = tuple(row for row in every if trust is None or row.trust == trust)
+    solved = _verdict_row(rows)
     known_epsilon = given.get("epsilon", solved.value if unknown == "epsilon" else None)
     return Plan(
         missing=unknown,
@@ -127,13 +136,18 @@ def plan(
         size=size,
         quantile=q,
         rows=rows,
-        verdict=verdict(unknown, given, solved.value, solved.hardest, size=size, q=q),
+        verdict=verdict(unknown, given, solved.value, solved.hardest, size=size, q=q, delta=solved.delta),
         poisoning=liars_in_a_plan(liars, epsilon=known_epsilon, quantile=q),
         warnings=(
-            *warnings(unknown, given, solved.value, q),
-            *easier(unknown, given, q, rows[0].value, solved.value),
+            *warnings(unknown, given, solved.value, q, solved.trust),
+            *(easier(unknown, given, q, rows[0].value, solved.value) if solved.trust == "local" else ()),
         ),
     )
+
+
+def _verdict_row(rows: tuple[PlanRow, ...]) -> PlanRow:
+    """The default protocol: the first that was measured, in the local model where that is among the rows."""
+    return next(row for row in rows if row.kind == "measured")
 
 
 def _rows(unknown: str, given: dict[str, float], size: int, q: float, delta: float) -> list[PlanRow]:
@@ -144,7 +158,8 @@ def _rows(unknown: str, given: dict[str, float], size: int, q: float, delta: flo
         def holds(full: dict[str, float]) -> bool:
             return full["users"] >= needs(**{use: full[use] for use in uses}, **fixed)
 
-        return PlanRow(name, trust, kind, solve(unknown, given, holds), note=_ORDER if kind == "order" else "")
+        note = _ORDER if kind == "order" else ""
+        return PlanRow(name, trust, kind, solve(unknown, given, holds), note=note, delta=fixed.get("delta"))
 
     two, three = ("alpha", "epsilon"), ("alpha", "epsilon", "confidence")
     big = max(size, 2)
@@ -166,7 +181,8 @@ def _rows(unknown: str, given: dict[str, float], size: int, q: float, delta: flo
         if "-" in trust:
             trust, method = trust.split("-", 1)
             shown += f", {method} accounting"
-        rows.append(PlanRow(shown, trust, "measured", typical, hardest))
+        its_delta = delta if trust == "shuffle" else None
+        rows.append(PlanRow(shown, trust, "measured", typical, hardest, delta=its_delta))
     return rows
 
 

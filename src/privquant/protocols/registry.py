@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 from privquant.domain import Domain
 from privquant.errors import InvalidInput, ProtocolError
 from privquant.protocols.base import Protocol
+from privquant.validation import check_choice, check_probability
 
 # name -> module:class, loaded on first use.
 _PROTOCOLS = {
@@ -26,8 +27,16 @@ _PROTOCOLS = {
 
 DEFAULT_PROTOCOL = "isotonic"
 
+# The form of a protocol whose rounds are shuffled to (epsilon, delta): name -> module:function.
+_SHUFFLED = {
+    "naive": "privquant.protocols.naive.shuffled:shuffled_search",
+    "isotonic": "privquant.protocols.isotonic.shuffled:shuffled_isotonic",
+}
+
+TRUSTS = ("local", "shuffle")
+
 # What every protocol is made with, and so none has as an option of its own.
-_GIVEN = ("domain", "users", "epsilon", "quantile", "guarantee")
+_GIVEN = ("domain", "users", "epsilon", "delta", "quantile", "guarantee")
 
 _OWN: dict[str, type[Protocol]] = {}
 
@@ -53,21 +62,57 @@ def protocol_class(name: str) -> type[Protocol]:
         raise InvalidInput(f"unknown protocol {name!r}; there are {', '.join(protocol_names())}")
     if name in _OWN:
         return _OWN[name]
-    module, _, attribute = _PROTOCOLS[name].partition(":")
-    found: type[Protocol] = getattr(import_module(module), attribute)
+    found: type[Protocol] = _loaded(_PROTOCOLS[name])
     return found
+
+
+def _loaded(where: str) -> Any:
+    module, _, attribute = where.partition(":")
+    return getattr(import_module(module), attribute)
 
 
 def protocol(name: str, domain: Domain, *, users: int, epsilon: float, **options: Any) -> Protocol:
     """A protocol ready to ask. Options beyond quantile and guarantee are the protocol's own."""
     made = protocol_class(name)
+    return _made(made, f"protocol {name!r}", domain, users=users, epsilon=epsilon, **options)
+
+
+def shuffled_protocol(
+    name: str, domain: Domain, *, users: int, epsilon: float, delta: float, **options: Any
+) -> Protocol:
+    """The form of a protocol whose every round, once shuffled, keeps (epsilon, delta)."""
+    protocol_class(name)
+    if name not in _SHUFFLED:
+        raise InvalidInput(
+            f"protocol {name!r} has no shuffled form; {' and '.join(sorted(_SHUFFLED))} have one, "
+            "or say trust='local'"
+        )
+    said = f"in the shuffle model protocol {name!r}"
+    return _made(_loaded(_SHUFFLED[name]), said, domain, users=users, epsilon=epsilon, delta=delta, **options)
+
+
+def check_trust(trust: object, delta: object) -> str:
+    """Whom users trust; a delta goes with the shuffle model and with no other."""
+    found = check_choice(trust, "trust", TRUSTS)
+    if found == "local" and delta is not None:
+        raise InvalidInput(
+            f"delta goes with trust='shuffle', got delta={delta!r} with trust='local': a coin alone has no delta"
+        )
+    if found == "shuffle":
+        if delta is None:
+            raise InvalidInput("trust='shuffle' needs a delta, e.g. delta=1e-8")
+        check_probability(delta, "delta")
+    return found
+
+
+def _made(made: Callable[..., Protocol], said: str, domain: Domain, **settings: Any) -> Protocol:
     try:
-        return made(domain, users=users, epsilon=epsilon, **options)
+        return made(domain, **settings)
     except TypeError as error:
         if "unexpected keyword argument" not in str(error):
             raise
         wrong = str(error).split("argument ")[-1]
-        raise InvalidInput(f"protocol {name!r} has no option {wrong}; it has {_options(made)}") from error
+        raise InvalidInput(f"{said} has no option {wrong}; it has {_options(made)}") from error
 
 
 def check_options(name: str, options: Mapping[str, Any]) -> None:
@@ -79,7 +124,7 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
             )
 
 
-def _options(made: type[Protocol]) -> str:
+def _options(made: Callable[..., Protocol]) -> str:
     """The names a protocol's constructor takes beyond what all of them do."""
     given = inspect.signature(made).parameters.values()
     return ", ".join(p.name for p in given if p.kind is p.KEYWORD_ONLY and p.name not in _GIVEN) or "none"
