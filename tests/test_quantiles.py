@@ -175,3 +175,29 @@ def test_the_rank_statement_knows_its_delta():
     settings = {"epsilon": 0.5, "domain": DOMAIN, "trust": "shuffle", "rng": 1}
     within = {delta: pq.median(VALUES, delta=delta, **settings).rank.within for delta in (1e-6, 1e-8, 1e-12)}
     assert within[1e-6] == within[1e-8] < within[1e-12]
+
+
+# -- values outside the domain -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("domain", "end", "where"), [((0, 400), 400, "above"), ((600, 2000), 600, "below")])
+def test_an_answer_at_an_end_that_values_were_moved_to_is_a_warning(domain, end, where):
+    """400 is the 40 % quantile and 600 the 60 %: the median lies outside, and the answer is the nearest end."""
+    with pytest.warns(UserWarning, match=rf"answer {end} at quantile 0.5 .* values lie {where} it") as caught:
+        found = pq.median(VALUES, epsilon=4.0, domain=pq.Integers(*domain), rng=1)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__  # the caller's line, not one of ours
+    count = int((end < VALUES).sum() if where == "above" else (end > VALUES).sum())
+    assert found.value == end
+    assert found.notes[0] == str(caught[0].message)
+    assert f"{count:,} of 4,000 values" in found.notes[0]
+
+
+def test_no_warning_where_the_answer_is_inside_or_nothing_was_moved_to_its_end():
+    """Warnings are errors in this suite."""
+    inside = pq.median(VALUES, epsilon=4.0, domain=pq.Integers(100, 900), rng=1)
+    assert any("clamped" in note for note in inside.notes)
+    at_the_end = np.concatenate((np.full(9000, 7), np.full(50, -3)))  # the others were moved to the lower end
+    assert pq.median(at_the_end, epsilon=4.0, domain=pq.Integers(0, 7), rng=1).value == 7
+    with pytest.warns(UserWarning, match="lowest"):
+        pq.median(iter([-5] * 3000 + [9]), epsilon=4.0, domain=pq.Integers(0, 7), rng=1)

@@ -8,7 +8,9 @@ the values.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Sequence
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
@@ -19,6 +21,7 @@ from privquant.columns import to_indices
 from privquant.domain import Domain, check_domain
 from privquant.errors import InvalidInput
 from privquant.lab.engine import simulate_by_asking, simulator
+from privquant.lab.outside import Outside
 from privquant.lab.populations import CountUsers, Users
 from privquant.lab.run import Progress, drive
 from privquant.lab.sample import Sample
@@ -128,6 +131,7 @@ def quantile(
     kind = protocol_class(protocol)
     check_options(protocol, options)
     generator = _generator(rng)
+    values = list(values) if isinstance(values, Iterator) else values
     column = to_indices(values, domain, outside=outside, missing=missing, fractions=fractions)
     settings: dict[str, Any] = {"epsilon": epsilon, **options}
     build: Callable[..., Protocol] = make_protocol
@@ -146,6 +150,9 @@ def quantile(
             else:  # no users, no rounds to shuffle
                 found += make_protocol(protocol, domain, users=0, epsilon=epsilon, quantile=one).estimates()
     noted = [_with_notes(estimate, column.clamped, column.dropped, column.rounded) for estimate in found]
+    if column.clamped and any(estimate.index in (0, domain.size - 1) for estimate in noted):
+        beyond = Outside.of(values, domain, missing=missing, fractions=fractions)
+        noted = [_warned(estimate, domain, beyond, column.indices.size) for estimate in noted]
     return noted[0] if isinstance(q, numbers.Real) else noted
 
 
@@ -176,6 +183,23 @@ def _collect(
             ]
     drive(protocol, (CountUsers if by_count else Users)(sample, rng), progress=progress)
     return stated_estimates(protocol)
+
+
+def _warned(estimate: Estimate, domain: Domain, beyond: Outside, users: int) -> Estimate:
+    """The estimate, with a warning where it is an end of the domain to which values were moved."""
+    said = beyond.warning(estimate, domain, users)
+    if said is None:
+        return estimate
+    warnings.warn(said, UserWarning, stacklevel=_outside_of_this_file())
+    return replace(estimate, notes=(said, *estimate.notes))
+
+
+def _outside_of_this_file() -> int:
+    """The stack level of who called into this file, so that a warning shows the caller's own line."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename == __file__:
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _with_notes(estimate: Estimate, clamped: int, dropped: int, rounded: int) -> Estimate:

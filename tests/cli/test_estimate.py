@@ -149,3 +149,25 @@ def test_the_shuffle_model(salaries):
         done = privquant(*common(salaries), *wrong)
         assert done.returncode == 2
         assert said in done.stderr
+
+
+def test_values_outside_the_domain_are_a_warning_at_the_top_and_the_truth_is_the_datas(salaries):
+    """Salaries around 36,000 in a domain up to 10,000: the answer 10000 is as far off as can be."""
+    asked = ["estimate", salaries / "salaries.csv", "--column", "salary", "--low", 0, "--high", 10_000, "--seed", 5]
+    done = privquant(*asked)
+    assert done.returncode == 0, done.stderr
+    first = done.stdout.splitlines()[0]
+    assert first.startswith("Warning: the answer 10000 at quantile 0.5 is the highest value of the domain")
+    assert first.endswith("give a wider --low .. --high.")
+    as_json = privquant(*asked, "--json")
+    found = json.loads(as_json.stdout)
+    values = sorted(int(line.split(",")[1]) for line in (salaries / "salaries.csv").read_text().splitlines()[1:])
+    assert found["value"] == 10_000
+    assert found["truth"] == values[3999] > 30_000
+    above = sum(value > 10_000 for value in values)
+    assert found["rank_error"] == pytest.approx(0.5 - (1 - above / 8000))
+    assert found["warning"] in first.replace("give a wider --low .. --high", "give a wider domain")
+    assert as_json.stderr.startswith("Warning: the answer 10000")
+    fine = json.loads(privquant(*common(salaries), "--seed", 5, "--json").stdout)
+    assert fine["warning"] is None
+    assert fine["truth"] == values[3999]
