@@ -85,7 +85,11 @@ def test_to_dict_is_json():
         ({"epsilon": "1"}, "got '1'"),
         ({"epsilon": float("inf")}, "got inf"),
         ({"q": 0}, "between 0 and 1, got 0"),
-        ({"q": [0.5, 0.5]}, "rising order"),
+        ({"q": [0.5, 1.5]}, "between 0 and 1, got 1.5"),
+        ({"seed": 7}, "seed is called rng here: say rng=7"),
+        ({"random_state": 7}, "random_state is called rng here: say rng=7"),
+        ({"domain": (0, 10, 20)}, "Integers, Grid, LogGrid or a pair"),
+        ({"domain": (0, 1.5)}, "high must be a whole number, got 1.5"),
         ({"q": []}, "empty sequence"),
         ({"q": "0.5"}, "got '0.5'"),
         ({"domain": None}, "never inferred"),
@@ -201,3 +205,27 @@ def test_no_warning_where_the_answer_is_inside_or_nothing_was_moved_to_its_end()
     assert pq.median(at_the_end, epsilon=4.0, domain=pq.Integers(0, 7), rng=1).value == 7
     with pytest.warns(UserWarning, match="lowest"):
         pq.median(iter([-5] * 3000 + [9]), epsilon=4.0, domain=pq.Integers(0, 7), rng=1)
+
+
+# -- habits --------------------------------------------------------------------------------------------------
+
+
+def test_a_pair_is_a_domain_of_whole_numbers():
+    settings = {"epsilon": 1.0, "rng": 1}
+    expected = pq.median(VALUES, domain=DOMAIN, **settings)
+    for pair in ((0, 1023), [0, 1023], (0.0, 1.023e3), (np.int64(0), np.float64(1023))):
+        assert pq.median(VALUES, domain=pair, **settings) == expected
+    assert pq.plan(domain=(0, 1023), users=100, epsilon=1.0, confidence=0.9).size == 1024
+    assert pq.protocol("naive", (0, 7), users=5, epsilon=1.0).domain == pq.Integers(0, 7)
+    assert pq.Sample.of_values([1, 2], (0, 7)).size == 8
+    for wrong in (float("nan"), float("inf"), 2.0**54, "7"):
+        with pytest.raises(InvalidInput, match="high must be a whole number"):
+            pq.Integers(0, wrong)
+
+
+@pytest.mark.parametrize("name", ["isotonic", "naive"])
+def test_quantiles_come_back_in_the_order_they_were_asked_in(name):
+    settings = {"epsilon": 2.0, "domain": DOMAIN, "rng": 1, "protocol": name}
+    rising = pq.quantile(VALUES, [0.25, 0.5, 0.9], **settings)
+    mixed = pq.quantile(VALUES, [0.9, 0.25, 0.5, 0.9], **settings)
+    assert mixed == [rising[2], rising[0], rising[1], rising[2]]

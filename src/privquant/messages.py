@@ -282,7 +282,9 @@ class Estimate:
         return form
 
     def __repr__(self) -> str:
-        shown = "no answer yet" if self.value is None else f"{self.value}"
+        shown = f"{self.value}"
+        if self.value is None:
+            shown = f"no answer: {self.notes[0]};" if self.notes else "no answer yet"
         where = f" in {self.bin}" if self.bin is not None else ""
         privacy = f"epsilon={self.guarantee.epsilon:.4g}"
         if self.guarantee.delta:

@@ -8,9 +8,7 @@ the values.
 from __future__ import annotations
 
 import numbers
-import sys
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
@@ -18,12 +16,12 @@ import numpy as np
 
 from privquant._numba import HAVE_NUMBA
 from privquant.columns import to_indices
-from privquant.domain import Domain, check_domain
+from privquant.domain import Domain, given_domain
 from privquant.errors import InvalidInput
 from privquant.lab.engine import simulate_by_asking, simulator
-from privquant.lab.outside import Outside
+from privquant.lab.outside import warned
 from privquant.lab.populations import CountUsers, Users
-from privquant.lab.run import Progress, drive
+from privquant.lab.run import Progress, drive, generator
 from privquant.lab.sample import Sample
 from privquant.messages import Estimate
 from privquant.planning.statement import stated, stated_estimates
@@ -46,7 +44,7 @@ def median(
     values: Any,
     *,
     epsilon: float,
-    domain: Domain,
+    domain: Domain | Sequence[int],
     protocol: str = DEFAULT_PROTOCOL,
     trust: str = "local",
     delta: float | None = None,
@@ -64,7 +62,7 @@ def quantile(
     q: float,
     *,
     epsilon: float,
-    domain: Domain,
+    domain: Domain | Sequence[int],
     protocol: str = ...,
     trust: str = ...,
     delta: float | None = ...,
@@ -83,7 +81,7 @@ def quantile(
     q: Sequence[float],
     *,
     epsilon: float,
-    domain: Domain,
+    domain: Domain | Sequence[int],
     protocol: str = ...,
     trust: str = ...,
     delta: float | None = ...,
@@ -101,7 +99,7 @@ def quantile(
     q: float | Sequence[float],
     *,
     epsilon: float,
-    domain: Domain,
+    domain: Domain | Sequence[int],
     protocol: str = DEFAULT_PROTOCOL,
     trust: str = "local",
     delta: float | None = None,
@@ -125,12 +123,14 @@ def quantile(
 
     A protocol that answers one quantile a run gets the users divided at random between the quantiles.
     """
-    check_domain(domain)
+    domain = given_domain(domain)
     check_epsilon(epsilon)
-    wanted = check_quantiles(q)
+    asked = check_quantiles(q, rising=False)
+    wanted = tuple(sorted(set(asked)))  # a protocol searches each once, in rising order
+    _refuse_other_words(options)
     kind = protocol_class(protocol)
     check_options(protocol, options)
-    generator = _generator(rng)
+    coins = generator(rng)
     values = list(values) if isinstance(values, Iterator) else values
     column = to_indices(values, domain, outside=outside, missing=missing, fractions=fractions)
     settings: dict[str, Any] = {"epsilon": epsilon, **options}
@@ -139,32 +139,36 @@ def quantile(
         build, settings = shuffled_protocol, {"delta": delta, **settings}
     if len(wanted) == 1 or kind.many_quantiles:
         made = build(protocol, domain, users=column.indices.size, quantile=_one_or_several(wanted), **settings)
-        found = _collect(made, Sample(column.indices, domain.size), generator, progress)
+        found = _collect(made, Sample(column.indices, domain.size), coins, progress)
     else:
         found = []
-        groups = np.array_split(generator.permutation(column.indices), len(wanted))
+        groups = np.array_split(coins.permutation(column.indices), len(wanted))
         for one, group in zip(wanted, groups, strict=True):
             if group.size:
                 made = build(protocol, domain, users=group.size, quantile=one, **settings)
-                found += _collect(made, Sample(group, domain.size), generator, progress)
+                found += _collect(made, Sample(group, domain.size), coins, progress)
             else:  # no users, no rounds to shuffle
                 found += make_protocol(protocol, domain, users=0, epsilon=epsilon, quantile=one).estimates()
     noted = [_with_notes(estimate, column.clamped, column.dropped, column.rounded) for estimate in found]
-    if column.clamped and any(estimate.index in (0, domain.size - 1) for estimate in noted):
-        beyond = Outside.of(values, domain, missing=missing, fractions=fractions)
-        noted = [_warned(estimate, domain, beyond, column.indices.size) for estimate in noted]
-    return noted[0] if isinstance(q, numbers.Real) else noted
+    if column.clamped:
+        noted = [warned(e, values, domain, missing=missing, fractions=fractions) for e in noted]
+    if isinstance(q, numbers.Real):
+        return noted[0]
+    return [noted[wanted.index(one)] for one in asked]
 
 
 def _one_or_several(quantiles: tuple[float, ...]) -> float | list[float]:
     return quantiles[0] if len(quantiles) == 1 else list(quantiles)
 
 
-def _generator(rng: Any) -> np.random.Generator:
-    try:
-        return np.random.default_rng(rng)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"rng must be a seed of at least 0 or a numpy Generator, got {rng!r}") from error
+# What other libraries call the argument that is `rng` here, as in numpy's own functions of today.
+_OTHER_WORDS = ("seed", "random_state", "random_seed")
+
+
+def _refuse_other_words(options: Mapping[str, Any]) -> None:
+    for word in _OTHER_WORDS:
+        if word in options:
+            raise InvalidInput(f"{word} is called rng here: say rng={options[word]!r}")
 
 
 def _collect(
@@ -183,23 +187,6 @@ def _collect(
             ]
     drive(protocol, (CountUsers if by_count else Users)(sample, rng), progress=progress)
     return stated_estimates(protocol)
-
-
-def _warned(estimate: Estimate, domain: Domain, beyond: Outside, users: int) -> Estimate:
-    """The estimate, with a warning where it is an end of the domain to which values were moved."""
-    said = beyond.warning(estimate, domain, users)
-    if said is None:
-        return estimate
-    warnings.warn(said, UserWarning, stacklevel=_outside_of_this_file())
-    return replace(estimate, notes=(said, *estimate.notes))
-
-
-def _outside_of_this_file() -> int:
-    """The stack level of who called into this file, so that a warning shows the caller's own line."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename == __file__:
-        level, frame = level + 1, frame.f_back
-    return level
 
 
 def _with_notes(estimate: Estimate, clamped: int, dropped: int, rounded: int) -> Estimate:

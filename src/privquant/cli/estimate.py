@@ -121,7 +121,7 @@ def estimate(
         if row["warning"] is not None:
             print(f"Warning: {_in_flags(str(row['warning']))}.", file=sys.stderr if as_json else sys.stdout)
     if as_json:
-        print(json.dumps(rows[0] if len(rows) == 1 else rows, indent=2))
+        print(json.dumps({"estimates": rows}, indent=2))
         return
     _show(rows, list(dict.fromkeys(str(estimate_.guarantee) for estimate_ in found)), file, column)
 

@@ -8,7 +8,10 @@ beside an estimate is the data's own, before anything was moved.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import sys
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -86,6 +89,29 @@ class Truth:
         if index == self.sample.size - 1:
             upto = self.sample.n - self.outside.above
         return float(rank_distance(np.int64(below), np.int64(upto), self.sample.n, q))  # type: ignore[arg-type]
+
+
+def warned(estimate: Estimate, values: Any, domain: Domain, **handling: Any) -> Estimate:
+    """The estimate, with a warning where it is an end of the domain to which values were moved."""
+    if estimate.index not in (0, domain.size - 1):
+        return estimate
+    column = to_indices(values, domain, **handling)
+    if not column.clamped:
+        return estimate
+    said = Outside.of(values, domain, **handling).warning(estimate, domain, column.indices.size)
+    if said is None:
+        return estimate
+    warnings.warn(said, UserWarning, stacklevel=_outside_of_the_package())
+    return replace(estimate, notes=(said, *estimate.notes))
+
+
+def _outside_of_the_package() -> int:
+    """The stack level of who called into the package, so that a warning shows the caller's own line."""
+    ours = str(Path(__file__).parent.parent)
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(ours):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _sorted(values: Any) -> NDArray[Any]:

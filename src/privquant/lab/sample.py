@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privquant.columns import to_indices
-from privquant.domain import Domain, check_domain
+from privquant.domain import Domain, given_domain
 from privquant.errors import InvalidInput
 
 
@@ -28,7 +28,8 @@ class Sample:
     @classmethod
     def of_values(cls, values: Any, domain: Domain) -> Sample:
         """The sample of a column of values (see `privquant.quantile`), one a user."""
-        return cls(to_indices(values, check_domain(domain)).indices, domain.size)
+        found = given_domain(domain)
+        return cls(to_indices(values, found).indices, found.size)
 
     @classmethod
     def of_counts(cls, values: NDArray[np.int64], counts: NDArray[np.int64], size: int) -> Sample:

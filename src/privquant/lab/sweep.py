@@ -41,6 +41,7 @@ def sweep(
     executor: Executor | None = None,
     out: str | Path | None = None,
     resume: bool = False,
+    overwrite: bool = False,
     progress: bool = False,
 ) -> Results:
     """Run the grid; with `out`, write one row a cell there.
@@ -48,8 +49,12 @@ def sweep(
     data:      DataSet objects or lines such as "pareto:n=2500:B=4^9" (see `privquant.lab.data`).
     protocols: names, or (name, options) pairs.
     rounds:    numbers of feedback rounds; None is as the protocol suggests.
+    out:       a .csv or .parquet file; one that is there is replaced only with overwrite=True, or with resume=True,
+               which goes on with a sweep that was interrupted.
     workers:   processes; 0 means all cores. executor: any `concurrent.futures.Executor` instead of them.
     """
+    if out is not None and Path(out).exists() and not (overwrite or resume):
+        raise InvalidInput(f"{out} is there already; give another name, or say overwrite=True")
     sets = [parse(d) if isinstance(d, str) else d for d in _several(data, "data")]
     for d in sets:
         if not isinstance(d, DataSet):

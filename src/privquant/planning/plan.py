@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from privquant.domain import Domain, check_domain
+from privquant.domain import Domain, given_domain
 from privquant.errors import InvalidInput
 from privquant.planning import limits
 from privquant.planning.calibration import calibrated
@@ -104,7 +104,7 @@ def plan(
     delta:      of the rows in the shuffle model; 1e-8 unless given.
     liars:      fraction of users who lie, for the poisoning line.
     """
-    size = check_domain(domain).size
+    size = given_domain(domain).size
     q = check_quantile(quantile)
     d = CALIBRATED_DELTA if delta is None else check_probability(delta, "delta")
     if trust is not None:

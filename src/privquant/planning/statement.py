@@ -41,6 +41,9 @@ def stated(estimate: Estimate, protocol: Protocol) -> Estimate:
     if estimate.interval is not None:
         certified = interval_sentence(estimate.interval, estimate.quantile)
         notes = notes if certified in notes else (*notes, certified)
+    failed = _failure(protocol) if estimate.value is None and estimate.bin is None else None
+    if failed is not None and failed not in notes:
+        notes = (*notes, failed)
     promised = guarantee_of(protocol)
     return replace(estimate, rank=rank_of(estimate, protocol), notes=notes, guarantee=promised)
 
@@ -48,6 +51,19 @@ def stated(estimate: Estimate, protocol: Protocol) -> Estimate:
 def stated_estimates(protocol: Protocol) -> list[Estimate]:
     """The estimates of all quantiles, each with what may be said of it."""
     return [stated(estimate, protocol) for estimate in protocol.estimates()]
+
+
+def _failure(protocol: Protocol) -> str | None:
+    """Why there is no answer although users were asked; None where there may still be one."""
+    if not protocol.asked or protocol.can_ask():
+        return None
+    if protocol.in_flight:
+        return (
+            f"{protocol.in_flight:,} of {protocol.asked:,} users asked have not answered, and nobody is left to ask"
+        )
+    if protocol.given_up == protocol.asked:
+        return f"all {protocol.asked:,} users asked gave up"
+    return f"none of {protocol.heard:,} reports came in time to be used"
 
 
 def guarantee_of(protocol: Protocol) -> Guarantee:

@@ -32,7 +32,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from privquant.domain import Domain, check_domain, domain_from_dict
+from privquant.domain import Domain, domain_from_dict, given_domain
 from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import AnyQuery, AnyReport, Estimate, Guarantee, Query, Report
 from privquant.privacy.coin import Coin
@@ -63,7 +63,7 @@ class Protocol(ABC):
         quantile: float | Sequence[float] = 0.5,
         guarantee: Guarantee | None = None,
     ) -> None:
-        self.domain = check_domain(domain)
+        self.domain = given_domain(domain)
         self.users = check_count(users, "users")
         self.epsilon = check_epsilon(epsilon)
         self.quantiles = check_quantiles(quantile)

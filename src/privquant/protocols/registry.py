@@ -1,14 +1,18 @@
 """The protocols there are. A new one is one new file and one line here.
 
 `protocol(name, ...)` builds one; `protocol_class(name)` gives the class; `from_state` reads any state back.
-`register(cls)` makes a protocol of your own known by its name, for the life of the process.
+`register(cls)` makes a protocol of your own known by its name, for the life of the process. An installed package
+makes its own known with an entry point in the group "privquant.protocols", NAME = "module:class"; the class is
+loaded when its name is asked for, and a name that is taken here stays ours.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from privquant.domain import Domain
@@ -40,6 +44,14 @@ _GIVEN = ("domain", "users", "epsilon", "delta", "quantile", "guarantee")
 
 _OWN: dict[str, type[Protocol]] = {}
 
+ENTRY_POINTS = "privquant.protocols"
+
+
+@cache
+def _installed() -> dict[str, EntryPoint]:
+    """The protocols of installed packages, by name."""
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS) if point.name not in _PROTOCOLS}
+
 
 def register(made: type[Protocol]) -> type[Protocol]:
     """Make a protocol of your own known by its name, also as a decorator; a name stands for one class."""
@@ -53,17 +65,34 @@ def register(made: type[Protocol]) -> type[Protocol]:
 
 def protocol_names() -> tuple[str, ...]:
     """The registered names, in the order the docs present them."""
-    return (*_PROTOCOLS, *_OWN)
+    return tuple(dict.fromkeys((*_PROTOCOLS, *_OWN, *_installed())))
 
 
 def protocol_class(name: str) -> type[Protocol]:
     """The class behind a name."""
     if not isinstance(name, str) or name not in protocol_names():
         raise InvalidInput(f"unknown protocol {name!r}; there are {', '.join(protocol_names())}")
-    if name in _OWN:
-        return _OWN[name]
+    if name in _PROTOCOLS:
+        return _built_in(name)
+    return _OWN[name] if name in _OWN else _of_package(_installed()[name])
+
+
+def _built_in(name: str) -> type[Protocol]:
     found: type[Protocol] = _loaded(_PROTOCOLS[name])
     return found
+
+
+def _of_package(point: EntryPoint) -> type[Protocol]:
+    """The class behind an entry point, which is registered from then on."""
+    try:
+        made = point.load()
+    except (ImportError, AttributeError) as error:
+        raise InvalidInput(f"the protocol {point.name!r} of {point.value} cannot be loaded: {error}") from error
+    if getattr(made, "name", None) != point.name:
+        raise InvalidInput(
+            f"the entry point {point.name!r} of {point.value} must be a protocol of that name, got {made!r}"
+        )
+    return register(made)
 
 
 def _loaded(where: str) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from privquant.domain import Domain, check_domain
+from privquant.domain import Domain, given_domain
 from privquant.messages import Guarantee
 from privquant.privacy.coin import Coin
 from privquant.privacy.shuffle import guarantee_of_rounds, local_epsilon
@@ -61,7 +61,7 @@ def shuffled_isotonic(
     method, rtol, cap: of `privquant.privacy.shuffle.local_epsilon`. cap is the largest local epsilon allowed, which
     is what is left if shuffler and aggregator work together.
     """
-    size, count = check_domain(domain).size, check_count(users, "users", 1)
+    size, count = given_domain(domain).size, check_count(users, "users", 1)
     e, d = check_epsilon(epsilon), check_probability(delta, "delta")
     sizes = round_sizes(count, e, size)
     allowed = {

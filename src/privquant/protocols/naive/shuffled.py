@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from privquant.domain import Domain, check_domain
+from privquant.domain import Domain, given_domain
 from privquant.errors import InvalidInput
 from privquant.messages import Guarantee
 from privquant.privacy.coin import Coin
@@ -56,7 +56,7 @@ def shuffled_settings(
     They go to the protocol as they are, or to `lab.trials(..., protocol="naive", **shuffled_settings(...))`.
     method: one of `privquant.privacy.shuffle.METHODS`, or "published" for the formula of the authors' program.
     """
-    size, count = check_domain(domain).size, check_count(users, "users", 1)
+    size, count = given_domain(domain).size, check_count(users, "users", 1)
     e, d = check_epsilon(epsilon), check_probability(delta, "delta")
     check_choice(method, "method", (*METHODS, PUBLISHED))
     if size == 1:
