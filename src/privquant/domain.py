@@ -71,7 +71,13 @@ def _is_whole(bound: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Integers(Domain):
-    """The whole numbers low .. high, both included; at most 2^63 of them."""
+    """The whole numbers low .. high, both included; at most 2^63 of them.
+
+    Parameters
+    ----------
+    low, high : int
+        The bounds; a float that names a whole number will do.
+    """
 
     low: int
     high: int
@@ -123,6 +129,11 @@ class Grid(Domain):
 
     The bins are (-inf, e1], (e1, e2], .., (eK, inf). The answer of a search is a bin; its value is the bin's
     upper edge (inf for the last).
+
+    Parameters
+    ----------
+    edges : iterable of float
+        Finite and strictly rising.
     """
 
     edges: tuple[float, ...]
@@ -169,7 +180,15 @@ class Grid(Domain):
 
 
 class LogGrid(Grid):
-    """`bins` bins of equal ratio between low and high, and the two unbounded ones outside."""
+    """Bins of equal ratio between low and high, and the two unbounded ones outside.
+
+    Parameters
+    ----------
+    low, high : float
+        0 < low < high.
+    bins : int
+        How many bins there are between them, at most 10^6.
+    """
 
     __slots__ = ()
 

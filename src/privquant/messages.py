@@ -22,9 +22,18 @@ from privquant.errors import ProtocolError
 class Query:
     """Is your value at most the one at `threshold`? Answer through `coin`.
 
-    phase: round of a search in rounds, or stage of a search in stages.
-    arm:   which of several concurrent searches asked.
-    step:  reports the asking protocol had used when it asked, where its update depends on that; else 0.
+    Parameters
+    ----------
+    threshold : int
+        Index in the domain.
+    coin : int
+        Flip threshold out of 2^64 of the coin to answer with (see `Coin`).
+    phase : int
+        Round of a search in rounds, or stage of a search in stages.
+    arm : int
+        Which of several concurrent searches asked.
+    step : int
+        Reports the asking protocol had used when it asked, where its update depends on that; else 0.
     """
 
     threshold: int
@@ -36,7 +45,15 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One bit: the answer to `query` after the coin."""
+    """One bit: the answer to `query` after the coin.
+
+    Parameters
+    ----------
+    query : Query
+        The whole question, so that the report can be used late and in any order.
+    bit : {0, 1}
+        After the coin.
+    """
 
     query: Query
     bit: int
@@ -46,8 +63,16 @@ class Report:
 class TreeQuery:
     """Pick one level of the tree at random and say through `encoding` which of its nodes you are in.
 
-    Levels are 1 .. height; the nodes of level l have branching ** (height - l) indices each. `coin` is the
-    flip threshold of the encoding's randomized bits.
+    Levels are 1 .. height; the nodes of level l have branching ** (height - l) indices each.
+
+    Parameters
+    ----------
+    branching, height : int
+        The tree's.
+    encoding : str
+        How a node is said, one of `privquant.protocols.tree.encodings.ENCODINGS`.
+    coin : int
+        Flip threshold of the encoding's randomized bits, out of 2^64.
     """
 
     branching: int
@@ -58,7 +83,19 @@ class TreeQuery:
 
 @dataclass(frozen=True, slots=True)
 class TreeReport:
-    """A level, and what the encoding sends: packed bits (unary), or an index and a bit (Hadamard)."""
+    """A level, and what the encoding sends: packed bits (unary), or an index and a bit (Hadamard).
+
+    Parameters
+    ----------
+    query : TreeQuery
+        The whole question.
+    level : int
+        The level that was picked.
+    bits : bytes, optional
+        Packed bits of a unary encoding.
+    index, bit : int, optional
+        Row of the Hadamard matrix, and the bit said about it.
+    """
 
     query: TreeQuery
     level: int
@@ -217,7 +254,15 @@ def _finite(value: int | float | None) -> int | float | None:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Bounds on the quantile: values (None where nothing can be said on that side) at a confidence."""
+    """A certified interval: bounds on the quantile.
+
+    Parameters
+    ----------
+    low, high : int, float or None
+        Values; None where nothing can be said on that side.
+    confidence : float
+        Probability with which both bounds hold, for any data.
+    """
 
     low: int | float | None
     high: int | float | None
@@ -234,7 +279,17 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """How far the rank of an answer may be off, by experience (see `privquant.planning.rank`)."""
+    """How far the rank of an answer may be off, by experience (see `privquant.planning.rank`).
+
+    Parameters
+    ----------
+    quantile : float
+        The quantile asked for.
+    within : float
+        Distance in rank: 0.02 is 2 percentile points.
+    confidence : float
+        Share of runs like this one that stayed within it.
+    """
 
     quantile: float
     within: float
@@ -254,9 +309,30 @@ class Rank:
 class Estimate:
     """An answer: the value, what it is a quantile of, and what it cost in users and privacy.
 
-    value is None before any report. `unused` counts reports heard but not used (late to a closed round).
-    bin says which bin the value closes, where the domain has bins; index is the value's place in the domain.
-    rank and notes are what `privquant.planning.statement` says of it; a protocol leaves them empty.
+    Parameters
+    ----------
+    value : int, float or None
+        The answer; None before any report.
+    quantile : float
+        What was asked for.
+    users : int
+        Reports heard.
+    guarantee : Guarantee
+        What each of them was promised.
+    protocol : str
+        Name of the protocol.
+    bin : str, optional
+        The bin the value closes, where the domain has bins.
+    index : int, optional
+        The value's place in the domain.
+    interval : Interval, optional
+        A certified interval, where one was asked for.
+    rank : Rank, optional
+        How far the rank may be off; said by `stated`, a protocol leaves it empty.
+    unused : int
+        Reports heard but not used, late to a closed round.
+    notes : tuple of str
+        What else is to be said, by `stated` and by who prepared the data; a protocol leaves it empty.
     """
 
     value: int | float | None

@@ -51,7 +51,28 @@ def median(
     rng: Any = None,
     **options: Any,
 ) -> Estimate:
-    """The median of a column, as a private collection would have found it. See `quantile`."""
+    """The median of a column, as a private collection would have found it.
+
+    Parameters
+    ----------
+    values : column of numbers
+        A list, numpy array, or pandas, polars or arrow column; one value a user.
+    epsilon, domain, protocol, trust, delta, rng
+        As for `quantile`.
+    **options
+        `outside`, `missing`, `fractions` and `progress` of `quantile`, and the protocol's own options.
+
+    Returns
+    -------
+    Estimate
+
+    Examples
+    --------
+    >>> import privquant as pq
+    >>> found = pq.median(range(5000), epsilon=2.0, domain=(0, 9_999), rng=1)
+    >>> 2000 < found.value < 3000
+    True
+    """
     settings: dict[str, Any] = {"epsilon": epsilon, "domain": domain, "protocol": protocol, "rng": rng}
     return quantile(values, 0.5, trust=trust, delta=delta, **settings, **options)
 
@@ -110,18 +131,57 @@ def quantile(
     progress: Progress | None = None,
     **options: Any,
 ) -> Estimate | list[Estimate]:
-    """One quantile, or several (a sequence gives a list), of a column.
+    """One quantile, or several, of a column, as a private collection would have found them.
 
-    values:    a list, numpy array, or pandas, polars or arrow column of numbers; one value a user.
-    epsilon:   what each user is promised: of the coin, or with trust="shuffle" of a shuffled round.
-    domain:    Integers, Grid or LogGrid; never inferred from the values.
-    trust:     "local" (nobody is trusted) or "shuffle" (somebody mixes the answers of a round; needs delta).
-    rng:       a seed or a numpy Generator for the simulated coins and order of users (None: a fresh one).
-    outside, missing, fractions: what to do with such values, see `privquant.columns.to_indices`.
-    progress:  called with (users heard, users planned) as the collection goes on.
-    options:   the protocol's own.
+    Parameters
+    ----------
+    values : column of numbers
+        A list, numpy array, or pandas, polars or arrow column; one value a user.
+    q : float or sequence of float
+        Strictly between 0 and 1; in any order.
+    epsilon : float
+        What each user is promised: of the coin, or with trust="shuffle" of a shuffled round.
+    domain : Domain
+        `Integers`, `Grid` or `LogGrid`, or a pair (low, high) for `Integers`; never inferred from the values.
+    protocol : str
+        One of `protocol_names()`. One that answers a single quantile a run gets the users divided at random between
+        the quantiles.
+    trust : {"local", "shuffle"}
+        Nobody is trusted; or somebody mixes the answers of a round, which needs `delta` and a protocol with a
+        shuffled form (isotonic, naive).
+    delta : float, optional
+        With trust="shuffle": the probability with which epsilon may fail, e.g. 1e-8.
+    rng : seed or numpy Generator, optional
+        Of the simulated coins and the order of users; a fresh one unless given.
+    outside : {"clamp", "refuse"}
+        Values outside the domain: count them as the nearest end (a warning if the answer is that end), or refuse.
+    missing : {"refuse", "drop"}
+        None, NaN, NaT, NA.
+    fractions : {"refuse", "round"}
+        Numbers with a fraction under `Integers`.
+    progress : callable, optional
+        Called with (users heard, users planned) as the collection goes on.
+    **options
+        The protocol's own. Of isotonic search: `interval` (confidence of a certified interval, such as 0.95; it
+        costs accuracy), `spread`, `lam`, `bulk`, `smooth`; shuffled: `method`, `rtol`, `cap` (largest local
+        epsilon), `lam`. docs/protocols.md lists those of the others.
 
-    A protocol that answers one quantile a run gets the users divided at random between the quantiles.
+    Returns
+    -------
+    Estimate or list of Estimate
+        A sequence of quantiles gives a list, in the order asked for.
+
+    Warns
+    -----
+    UserWarning
+        Where the answer is an end of the domain to which values were clamped.
+
+    Examples
+    --------
+    >>> import privquant as pq
+    >>> found = pq.quantile(range(5000), [0.9, 0.5], epsilon=2.0, domain=(0, 9_999), rng=1)
+    >>> [estimate.quantile for estimate in found]
+    [0.9, 0.5]
     """
     domain = given_domain(domain)
     check_epsilon(epsilon)

@@ -15,7 +15,15 @@ from privquant.errors import InvalidInput
 
 
 class Sample:
-    """n users' domain indices. Sorted distinct values and cumulative counts are made on first use."""
+    """n users' domain indices. Sorted distinct values and cumulative counts are made on first use.
+
+    Parameters
+    ----------
+    indices : array of int
+        One a user; `Sample.of_values(column, domain)` makes them from values.
+    size : int
+        Of the domain.
+    """
 
     def __init__(self, indices: NDArray[np.int64], size: int) -> None:
         self.indices = np.ascontiguousarray(indices, dtype=np.int64)

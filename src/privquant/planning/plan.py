@@ -48,7 +48,27 @@ class PlanRow:
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """The answer: what was given, what was solved for, a row for each way, and the verdict in plain words."""
+    """The answer: what was given, what was solved for, a row for each way, and the verdict in plain words.
+
+    Parameters
+    ----------
+    missing : str
+        The number that was solved for.
+    given : dict
+        The other three.
+    size : int
+        Of the domain.
+    quantile : float
+        The quantile wanted.
+    rows : tuple of PlanRow
+        Every way to collect, with the missing number for it.
+    verdict : str
+        What it comes to, in one sentence.
+    poisoning : str
+        What liars can do.
+    warnings : tuple of str
+        Where the plan would disappoint.
+    """
 
     missing: str
     given: dict[str, float]
@@ -98,11 +118,37 @@ def plan(
 ) -> Plan:
     """Solve for the one of users, alpha, epsilon, confidence that is not given.
 
-    alpha:      rank error allowed: 0.02 means the answer's rank is within 2 percentile points.
-    confidence: share of collections that keep it.
-    trust:      "local" or "shuffle" plans for that alone; without it the rows show both, the verdict is local.
-    delta:      of the rows in the shuffle model; 1e-8 unless given.
-    liars:      fraction of users who lie, for the poisoning line.
+    Parameters
+    ----------
+    domain : Domain
+        Which values exist; a pair (low, high) is `Integers(low, high)`. Only its size counts.
+    users : int, optional
+        People who can be asked.
+    alpha : float, optional
+        Rank error allowed: 0.02 means the answer's rank is within 2 percentile points.
+    epsilon : float, optional
+        Privacy of each answer.
+    confidence : float, optional
+        Share of collections that keep alpha.
+    quantile : float
+        The quantile wanted.
+    trust : {"local", "shuffle"}, optional
+        Plan for that alone; without it the rows show both, and the verdict is about the local model.
+    delta : float, optional
+        Of the rows in the shuffle model; 1e-8 unless given.
+    liars : float
+        Fraction of users who lie, for the line about poisoning.
+
+    Returns
+    -------
+    Plan
+        It prints as a table with its verdict.
+
+    Examples
+    --------
+    >>> import privquant as pq
+    >>> pq.plan(domain=(0, 500_000), alpha=0.02, epsilon=1.0, confidence=0.95).missing
+    'users'
     """
     size = given_domain(domain).size
     q = check_quantile(quantile)

@@ -36,7 +36,15 @@ _MEASURED: dict[str, dict[str, Any]] = {
 
 
 def stated(estimate: Estimate, protocol: Protocol) -> Estimate:
-    """The estimate of this protocol with all that may be said of it; said twice it is the same."""
+    """The estimate of this protocol with all that may be said of it; said twice it is the same.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        One of the protocol's.
+    protocol : Protocol
+        The protocol that gave it, as it stands.
+    """
     notes = estimate.notes
     if estimate.interval is not None:
         certified = interval_sentence(estimate.interval, estimate.quantile)

@@ -50,14 +50,36 @@ def delta(
     rtol: float = 1e-3,
     colluding: float = 0.0,
 ) -> float:
-    """The delta that holds at `epsilon` (which may be 0: then it is the total variation distance)."""
+    """The delta that holds at `epsilon`.
+
+    Parameters
+    ----------
+    epsilon : float
+        It may be 0: then delta is the total variation distance.
+    local_epsilon : float
+        Epsilon of the coin.
+    batch : int
+        Users whose answers are shuffled together.
+    method : str
+        One of `METHODS`.
+    rtol : float
+        Width of the certified bracket, relative to delta.
+    colluding : float
+        Fraction of the batch that works with the aggregator or is fake.
+    """
     at = 0.0 if epsilon == 0 and not isinstance(epsilon, bool) else check_epsilon(epsilon)
     local = _check_local(local_epsilon)
     return _upper(_check_method(method), at, local, honest(batch, colluding), _check_rtol(rtol))
 
 
 def bracket(*, epsilon: float, local_epsilon: float, batch: int, rtol: float = 1e-3) -> Bracket:
-    """Both certified ends of the exact delta, and the worst number of ones among the others."""
+    """Both certified ends of the exact delta, and the worst number of ones among the others.
+
+    Parameters
+    ----------
+    epsilon, local_epsilon, batch, rtol
+        As for `delta`.
+    """
     at = 0.0 if epsilon == 0 and not isinstance(epsilon, bool) else check_epsilon(epsilon)
     return shuffle_exact.bracket(at, _check_local(local_epsilon), honest(batch, 0.0), _check_rtol(rtol))
 
@@ -71,7 +93,23 @@ def epsilon(
     rtol: float = 1e-3,
     colluding: float = 0.0,
 ) -> float:
-    """The epsilon that holds at `delta`: at most local_epsilon, and 0 where delta alone covers everything."""
+    """The epsilon that holds at `delta`: at most local_epsilon, and 0 where delta alone covers everything.
+
+    Parameters
+    ----------
+    local_epsilon : float
+        Epsilon of the coin.
+    batch : int
+        Users whose answers are shuffled together.
+    delta : float
+        The probability with which epsilon may fail.
+    method : str
+        One of `METHODS`.
+    rtol : float
+        Width of the certified bracket, relative to delta.
+    colluding : float
+        Fraction of the batch that works with the aggregator or is fake.
+    """
     chosen, local, d = _check_method(method), _check_local(local_epsilon), check_probability(delta, "delta")
     others, tight = honest(batch, colluding), _check_rtol(rtol)
     if chosen in shuffle_bounds.EPSILON:
@@ -106,7 +144,20 @@ def local_epsilon(
 ) -> float:
     """The largest local epsilon whose shuffled batch keeps (epsilon, delta); at least epsilon, at most cap.
 
-    The cap is what is left if shuffler and aggregator work together; it also wins over epsilon.
+    Parameters
+    ----------
+    epsilon, delta : float
+        What the shuffled batch is to keep.
+    batch : int
+        Users whose answers are shuffled together.
+    cap : float, optional
+        The most that may be left if shuffler and aggregator work together; it also wins over epsilon.
+    method : str
+        One of `METHODS`.
+    rtol : float
+        Width of the certified bracket, relative to delta.
+    colluding : float
+        Fraction of the batch that works with the aggregator or is fake.
     """
     chosen, e, d = _check_method(method), check_epsilon(epsilon), check_probability(delta, "delta")
     others, tight = honest(batch, colluding), _check_rtol(rtol)
@@ -232,7 +283,15 @@ def _epsilon_of_round(size: int, local: float, wanted: float, at: float, rtol: f
 
 
 def honest(batch: int, colluding: float = 0.0) -> int:
-    """Users of a batch who hide each other when a fraction `colluding` of it does not; at least the user alone."""
+    """Users of a batch who hide each other when a part of it does not; at least the user alone.
+
+    Parameters
+    ----------
+    batch : int
+        Users whose answers are shuffled together.
+    colluding : float
+        Fraction of the batch that works with the aggregator or is fake.
+    """
     size = check_count(batch, "batch", 1)
     if size > LARGEST_BATCH:
         raise InvalidInput(f"batch is at most {LARGEST_BATCH}, got {batch}")

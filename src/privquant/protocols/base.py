@@ -42,10 +42,18 @@ from privquant.validation import check_count, check_epsilon, check_quantiles
 class Protocol(ABC):
     """One run of one search over one domain.
 
-    users:     how many users there are to ask (the plan).
-    epsilon:   of the coin thrown by a user (in the shuffle model: the local one).
-    quantile:  one number, or several for the protocols that can share reports (`many_quantiles`).
-    guarantee: what users are promised; the local guarantee of the coin unless given.
+    Parameters
+    ----------
+    domain : Domain
+        Which values exist; a pair (low, high) is `Integers(low, high)`.
+    users : int
+        How many users there are to ask (the plan).
+    epsilon : float
+        Of the coin thrown by a user (in the shuffle model: the local one).
+    quantile : float or sequence of float
+        One, or several in rising order for the protocols that can share reports (`many_quantiles`).
+    guarantee : Guarantee, optional
+        What users are promised; the local guarantee of the coin unless given.
     """
 
     name: ClassVar[str]
@@ -263,6 +271,11 @@ class ThresholdProtocol(Protocol):
     """A protocol whose queries are thresholds, answered with one bit.
 
     takes_counts: the order of the answers to one query does not matter, so they may be told as a count.
+
+    Parameters
+    ----------
+    domain, users, epsilon, quantile, guarantee
+        As for `Protocol`.
     """
 
     takes_counts: ClassVar[bool] = False

@@ -54,7 +54,13 @@ def _installed() -> dict[str, EntryPoint]:
 
 
 def register(made: type[Protocol]) -> type[Protocol]:
-    """Make a protocol of your own known by its name, also as a decorator; a name stands for one class."""
+    """Make a protocol of your own known by its name, also as a decorator; a name stands for one class.
+
+    Parameters
+    ----------
+    made : type
+        A subclass of `Protocol` with a `name`.
+    """
     if not (isinstance(made, type) and issubclass(made, Protocol)):
         raise InvalidInput(f"a protocol is a subclass of privquant.protocols.base.Protocol, got {made!r}")
     if made.name in _PROTOCOLS or _OWN.get(made.name, made) is not made:
@@ -101,7 +107,22 @@ def _loaded(where: str) -> Any:
 
 
 def protocol(name: str, domain: Domain, *, users: int, epsilon: float, **options: Any) -> Protocol:
-    """A protocol ready to ask. Options beyond quantile and guarantee are the protocol's own."""
+    """A protocol ready to ask.
+
+    Parameters
+    ----------
+    name : str
+        One of `protocol_names()`.
+    domain : Domain
+        Which values exist; a pair (low, high) is `Integers(low, high)`.
+    users : int
+        How many users there are to ask (the plan).
+    epsilon : float
+        Of the coin thrown by a user.
+    **options
+        `quantile` (one, or several in rising order for the protocols that can), `guarantee`, and the protocol's own
+        options, which docs/protocols.md lists.
+    """
     made = protocol_class(name)
     return _made(made, f"protocol {name!r}", domain, users=users, epsilon=epsilon, **options)
 
@@ -160,7 +181,13 @@ def _options(made: Callable[..., Protocol]) -> str:
 
 
 def from_state(state: Mapping[str, Any]) -> Protocol:
-    """The protocol whose `state()` this is."""
+    """The protocol whose `state()` this is.
+
+    Parameters
+    ----------
+    state : mapping
+        As `Protocol.state()` gave it, also after a way through JSON.
+    """
     name = state.get("protocol")
     if name not in protocol_names():
         raise ProtocolError(

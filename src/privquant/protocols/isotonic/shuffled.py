@@ -58,8 +58,22 @@ def shuffled_isotonic(
 ) -> Isotonic:
     """Isotonic search whose rounds are shuffled to (epsilon, delta).
 
-    method, rtol, cap: of `privquant.privacy.shuffle.local_epsilon`. cap is the largest local epsilon allowed, which
-    is what is left if shuffler and aggregator work together.
+    Parameters
+    ----------
+    domain : Domain
+        Which values exist.
+    users : int
+        How many users there are to ask; the rounds follow from it (`round_sizes`).
+    epsilon, delta : float
+        What every round keeps once it is shuffled.
+    quantile : float or list of float
+        One, or several in rising order.
+    method, rtol
+        Of `privquant.privacy.shuffle.local_epsilon`.
+    cap : float, optional
+        The largest local epsilon allowed, which is what is left if shuffler and aggregator work together.
+    lam : float
+        Of isotonic search.
     """
     size, count = given_domain(domain).size, check_count(users, "users", 1)
     e, d = check_epsilon(epsilon), check_probability(delta, "delta")

@@ -54,7 +54,17 @@ def shuffled_settings(
     """`epsilon` and `guarantee` for a naive search whose rounds are shuffled to (epsilon, delta).
 
     They go to the protocol as they are, or to `lab.trials(..., protocol="naive", **shuffled_settings(...))`.
-    method: one of `privquant.privacy.shuffle.METHODS`, or "published" for the formula of the authors' program.
+
+    Parameters
+    ----------
+    domain : Domain
+        Which values exist.
+    users : int
+        How many users there are to ask.
+    epsilon, delta : float
+        What every round keeps once it is shuffled.
+    method : str
+        One of `privquant.privacy.shuffle.METHODS`, or "published" for the formula of the authors' program.
     """
     size, count = given_domain(domain).size, check_count(users, "users", 1)
     e, d = check_epsilon(epsilon), check_probability(delta, "delta")
@@ -83,6 +93,16 @@ def shuffled_search(
     method: str = "exact",
     behaviour: str = "text",
 ) -> NaiveSearch:
-    """A naive search whose every round, once shuffled, is (epsilon, delta)-differentially private."""
+    """A naive search whose every round, once shuffled, is (epsilon, delta)-differentially private.
+
+    Parameters
+    ----------
+    domain, users, epsilon, delta, method
+        As for `shuffled_settings`.
+    quantile : float
+        The quantile searched.
+    behaviour : {"text", "published"}
+        Of the naive search.
+    """
     settings = shuffled_settings(domain, users=users, epsilon=epsilon, delta=delta, method=method)
     return NaiveSearch(domain, users=users, quantile=quantile, behaviour=behaviour, **settings)
