@@ -44,6 +44,85 @@ def undocumented(module, listed):
     return [name for name, it in made.items() if (inspect.isfunction(it) or inspect.isclass(it)) and not it.__doc__]
 
 
+def parameters(made):
+    """What a function or class is called with; what Python itself gives an exception is not ours to tell."""
+    if inspect.isclass(made) and issubclass(made, Exception) and "__init__" not in vars(made):
+        return []
+    return [name for name in inspect.signature(made).parameters if name != "self"]
+
+
+def told(made):
+    """The names under "Parameters" of a docstring in numpydoc form, of the class or of its `__init__`."""
+    found = set()
+    for text in (made.__doc__, made.__init__.__doc__ if inspect.isclass(made) else None):
+        lines = inspect.cleandoc(text or "").splitlines()
+        if "Parameters" not in lines:
+            continue
+        body = lines[lines.index("Parameters") + 2 :]
+        ends = [k for k, line in enumerate(body) if line and set(line) == {"-"}]
+        for line in body[: ends[0] - 1] if ends else body:
+            if line and not line.startswith(" "):
+                found |= {name.strip(" *") for name in line.split(" : ")[0].split(",")}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        *(("privquant", name) for name in privquant.__all__),
+        *((module, name) for module in ("privquant.lab", "privquant.privacy.shuffle") for name in MODULES[module]),
+    ],
+)
+def test_help_shows_every_parameter(module, name):
+    made = getattr(import_module(module), name)
+    if inspect.isclass(made) or inspect.isfunction(made):  # texts, lists and names for annotations are neither
+        assert set(parameters(made)) <= told(made), f"{name}: {set(parameters(made)) - told(made)} not told"
+
+
+def test_a_parameter_that_is_not_told_is_found_out():
+    """The twin: one parameter too many, in a docstring that ends in another section."""
+
+    def made(first, second, *, third, **rest):
+        """Does something.
+
+        Parameters
+        ----------
+        first, third : int
+            Numbers.
+        **rest
+            second : is not a parameter's own line.
+
+        Returns
+        -------
+        second : int
+        """
+
+    assert told(made) == {"first", "third", "rest"}
+    assert set(parameters(made)) - told(made) == {"second"}
+
+
+def test_the_options_of_the_default_are_in_the_help_of_quantile():
+    from privquant.protocols.registry import _SHUFFLED, _loaded, _options, protocol_class
+
+    shown = privquant.quantile.__doc__
+    default, shuffled = protocol_class("isotonic"), _loaded(_SHUFFLED["isotonic"])
+    options = {*_options(default).split(", "), *_options(shuffled).split(", ")} - {
+        "rounds"
+    }  # made by the other form
+    assert "interval" in options
+    assert [option for option in options if f"`{option}`" not in shown] == []
+
+
+@pytest.mark.parametrize("name", ["median", "quantile", "plan", "run"])
+def test_the_examples_in_help_run_as_they_stand(name):
+    import doctest
+
+    found = doctest.DocTestFinder(recurse=False).find(getattr(privquant, name), name)
+    results = [doctest.DocTestRunner(verbose=False).run(test) for test in found]
+    assert sum(result.attempted for result in results) >= 2
+    assert sum(result.failed for result in results) == 0
+
+
 def test_the_page_lists_exactly_what_the_package_exports():
     assert sorted(ROOT) == sorted(privquant.__all__)
     assert len(set(ROOT)) == len(ROOT)

@@ -32,6 +32,7 @@ _WHERE = {
     # What comes back
     "Estimate": "privquant.messages",
     "Guarantee": "privquant.messages",
+    "ShuffledRound": "privquant.messages",
     "Interval": "privquant.messages",
     "Rank": "privquant.messages",
     "stated": "privquant.planning.statement",
@@ -93,6 +94,7 @@ if TYPE_CHECKING:
     from privquant.messages import Query as Query
     from privquant.messages import Rank as Rank
     from privquant.messages import Report as Report
+    from privquant.messages import ShuffledRound as ShuffledRound
     from privquant.messages import TreeQuery as TreeQuery
     from privquant.messages import TreeReport as TreeReport
     from privquant.planning.plan import Plan as Plan

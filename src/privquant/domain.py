@@ -64,9 +64,20 @@ def _check_outside(outside: str) -> None:
         raise InvalidInput(f"outside must be 'clamp' or 'refuse', got {outside!r}")
 
 
+def _is_whole(bound: object) -> bool:
+    """A float that names one whole number and no other, as 5e5 does; beyond 2^53 floats name several."""
+    return isinstance(bound, float) and bound.is_integer() and abs(bound) <= 2.0**53
+
+
 @dataclass(frozen=True, slots=True)
 class Integers(Domain):
-    """The whole numbers low .. high, both included; at most 2^63 of them."""
+    """The whole numbers low .. high, both included; at most 2^63 of them.
+
+    Parameters
+    ----------
+    low, high : int
+        The bounds; a float that names a whole number will do.
+    """
 
     low: int
     high: int
@@ -74,7 +85,7 @@ class Integers(Domain):
     def __post_init__(self) -> None:
         for name in ("low", "high"):
             bound = getattr(self, name)
-            if isinstance(bound, bool) or not isinstance(bound, numbers.Integral):
+            if isinstance(bound, bool) or not (isinstance(bound, numbers.Integral) or _is_whole(bound)):
                 raise InvalidInput(f"Integers: {name} must be a whole number, got {bound!r}")
             object.__setattr__(self, name, int(bound))
         if self.high < self.low:
@@ -118,6 +129,11 @@ class Grid(Domain):
 
     The bins are (-inf, e1], (e1, e2], .., (eK, inf). The answer of a search is a bin; its value is the bin's
     upper edge (inf for the last).
+
+    Parameters
+    ----------
+    edges : iterable of float
+        Finite and strictly rising.
     """
 
     edges: tuple[float, ...]
@@ -164,7 +180,15 @@ class Grid(Domain):
 
 
 class LogGrid(Grid):
-    """`bins` bins of equal ratio between low and high, and the two unbounded ones outside."""
+    """Bins of equal ratio between low and high, and the two unbounded ones outside.
+
+    Parameters
+    ----------
+    low, high : float
+        0 < low < high.
+    bins : int
+        How many bins there are between them, at most 10^6.
+    """
 
     __slots__ = ()
 
@@ -184,15 +208,25 @@ def domain_from_dict(form: Mapping[str, Any]) -> Domain:
     """The domain a `to_dict()` wrote down; an unknown kind or field is refused."""
     kind = form.get("kind")
     if kind == "integers" and set(form) == {"kind", "low", "high"}:
+        if any(isinstance(form[end], float) for end in ("low", "high")):  # one domain has one form
+            raise InvalidInput(f"not a domain: {dict(form)!r}; low and high are whole numbers")
         return Integers(form["low"], form["high"])
     if kind == "grid" and set(form) == {"kind", "edges"}:
         return Grid(form["edges"])
     raise InvalidInput(f"not a domain: {dict(form)!r}; allowed kinds are 'integers' (low, high) and 'grid' (edges)")
 
 
+def given_domain(domain: object) -> Domain:
+    """The domain a caller gave; a pair (low, high) stands for `Integers(low, high)`."""
+    if isinstance(domain, tuple | list) and len(domain) == 2:
+        return Integers(*domain)
+    return check_domain(domain)
+
+
 def check_domain(domain: object) -> Domain:
+    """The domain itself: what is no domain is refused."""
     if domain is None:
         raise InvalidInput(NO_BOUNDS)
     if not isinstance(domain, Domain):
-        raise InvalidInput(f"domain must be Integers, Grid or LogGrid, got {domain!r}")
+        raise InvalidInput(f"domain must be Integers, Grid, LogGrid or a pair (low, high), got {domain!r:.80}")
     return domain

@@ -21,7 +21,17 @@ class ProtocolError(PrivquantError):
 
 
 class MissingDependency(PrivquantError, ImportError):
-    """An optional part was used without the extra that brings what it needs."""
+    """An optional part was used without the extra that brings what it needs.
+
+    Parameters
+    ----------
+    what : str
+        The part that was used.
+    package : str
+        The package it needs.
+    extra : str
+        The extra of privquant that brings it.
+    """
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(f"{what} needs {package}, which is not installed: pip install 'privquant[{extra}]'")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from privquant.errors import ProtocolError
@@ -22,9 +22,18 @@ from privquant.errors import ProtocolError
 class Query:
     """Is your value at most the one at `threshold`? Answer through `coin`.
 
-    phase: round of a search in rounds, or stage of a search in stages.
-    arm:   which of several concurrent searches asked.
-    step:  reports the asking protocol had used when it asked, where its update depends on that; else 0.
+    Parameters
+    ----------
+    threshold : int
+        Index in the domain.
+    coin : int
+        Flip threshold out of 2^64 of the coin to answer with (see `Coin`).
+    phase : int
+        Round of a search in rounds, or stage of a search in stages.
+    arm : int
+        Which of several concurrent searches asked.
+    step : int
+        Reports the asking protocol had used when it asked, where its update depends on that; else 0.
     """
 
     threshold: int
@@ -36,7 +45,15 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One bit: the answer to `query` after the coin."""
+    """One bit: the answer to `query` after the coin.
+
+    Parameters
+    ----------
+    query : Query
+        The whole question, so that the report can be used late and in any order.
+    bit : {0, 1}
+        After the coin.
+    """
 
     query: Query
     bit: int
@@ -46,8 +63,16 @@ class Report:
 class TreeQuery:
     """Pick one level of the tree at random and say through `encoding` which of its nodes you are in.
 
-    Levels are 1 .. height; the nodes of level l have branching ** (height - l) indices each. `coin` is the
-    flip threshold of the encoding's randomized bits.
+    Levels are 1 .. height; the nodes of level l have branching ** (height - l) indices each.
+
+    Parameters
+    ----------
+    branching, height : int
+        The tree's.
+    encoding : str
+        How a node is said, one of `privquant.protocols.tree.encodings.ENCODINGS`.
+    coin : int
+        Flip threshold of the encoding's randomized bits, out of 2^64.
     """
 
     branching: int
@@ -58,7 +83,19 @@ class TreeQuery:
 
 @dataclass(frozen=True, slots=True)
 class TreeReport:
-    """A level, and what the encoding sends: packed bits (unary), or an index and a bit (Hadamard)."""
+    """A level, and what the encoding sends: packed bits (unary), or an index and a bit (Hadamard).
+
+    Parameters
+    ----------
+    query : TreeQuery
+        The whole question.
+    level : int
+        The level that was picked.
+    bits : bytes, optional
+        Packed bits of a unary encoding.
+    index, bit : int, optional
+        Row of the Hadamard matrix, and the bit said about it.
+    """
 
     query: TreeQuery
     level: int
@@ -103,12 +140,49 @@ def report_from_dict(form: Mapping[str, Any]) -> AnyReport:
 
 
 @dataclass(frozen=True, slots=True)
+class ShuffledRound:
+    """One round of a guarantee: what its users get if it is released with at least its own number of reports.
+
+    Parameters
+    ----------
+    round : int
+        The round's number, from 1.
+    batch : int
+        Honest reports it takes; with fewer it must not be released.
+    local_epsilon : float
+        Epsilon of the round's coin, which is what is left if the shuffler is not honest.
+    epsilon : float
+        Epsilon, at the guarantee's delta, of `batch` reports through that coin.
+    """
+
+    round: int
+    batch: int
+    local_epsilon: float
+    epsilon: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
 class Guarantee:
     """What a user who answered was promised. `str()` says it in one plain sentence.
 
-    trust: "local" (nobody is trusted; epsilon is the coin's) or "shuffle" (the shuffler is trusted to mix at
-    least `batch` honest reports: (epsilon, delta); if it does not, local_epsilon is what is left).
-    answers: how many answers of one user these numbers cover together (see `privquant.privacy.composition`).
+    Parameters
+    ----------
+    trust : {"local", "shuffle"}
+        "local": nobody is trusted; epsilon is the coin's. "shuffle": the shuffler is trusted to mix at least
+        `batch` honest reports, or for each of `rounds` at least its own number.
+    epsilon, delta : float
+        What holds under that trust; the worst of the rounds.
+    local_epsilon : float, optional
+        What is left if the shuffler is not honest: the most honest coin's epsilon.
+    batch : int, optional
+        Honest reports in the batch; of several rounds the smallest, which says nothing about the others.
+    answers : int
+        How many answers of one user these numbers cover together (see `privquant.privacy.composition`).
+    rounds : tuple of ShuffledRound
+        Every round with its own number of reports and its own coin, where there is more than one.
     """
 
     trust: str
@@ -117,6 +191,7 @@ class Guarantee:
     local_epsilon: float | None = None
     batch: int | None = None
     answers: int = 1
+    rounds: tuple[ShuffledRound, ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
         subject = "Each answer is" if self.answers == 1 else f"A user's {self.answers} answers together are"
@@ -124,12 +199,53 @@ class Guarantee:
             return f"{subject} {self.epsilon:.4g}-differentially private whatever any server does."
         return (
             f"{subject} ({self.epsilon:.4g}, {self.delta:.2g})-differentially private if the shuffler is "
-            f"honest and mixes at least {self.batch} honest reports, and {self.local_epsilon:.4g}-differentially "
-            "private otherwise."
+            f"honest and {self._condition()}, and {self.local_epsilon:.4g}-differentially private otherwise."
         )
 
+    def _condition(self) -> str:
+        """What the shuffler must do. One number of reports cannot stand for rounds of different coins."""
+        if not self.rounds:
+            return f"mixes at least {self.batch} honest reports"
+        sizes = [each.batch for each in self.rounds]
+        return (
+            "releases each round only with at least its own number of honest reports "
+            f"({min(sizes):,} to {max(sizes):,} in {len(sizes)} rounds)"
+        )
+
+    def table(self) -> str:
+        """The rounds as a table, neighbours that promise the same in one line; empty without rounds."""
+        lines: list[tuple[int, ShuffledRound]] = []
+        for each in self.rounds:
+            if lines and (each.batch, each.local_epsilon) == (lines[-1][1].batch, lines[-1][1].local_epsilon):
+                lines[-1] = (each.round, lines[-1][1])
+            else:
+                lines.append((each.round, each))
+        shown = [
+            (
+                str(first.round) if last == first.round else f"{first.round}-{last}",
+                f"{first.batch:,}",
+                f"{first.local_epsilon:.4g}",
+                f"{first.epsilon:.4g}",
+            )
+            for last, first in lines
+        ]
+        if not shown:
+            return ""
+        rows = [("round", "reports", "local epsilon", "epsilon"), *shown]
+        widths = [max(len(row[k]) for row in rows) for k in range(4)]
+        return "\n".join("  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths)) for row in rows)
+
     def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        """As JSON; `rounds` is there only where there are rounds."""
+        form = {name: getattr(self, name) for name in self.__slots__ if name != "rounds"}
+        return form | ({"rounds": [each.to_dict() for each in self.rounds]} if self.rounds else {})
+
+    @classmethod
+    def from_dict(cls, form: Mapping[str, Any]) -> Guarantee:
+        """The guarantee a `to_dict()` wrote down, also one from before there were rounds in it."""
+        given = dict(form)
+        rounds = tuple(ShuffledRound(**each) for each in given.pop("rounds", None) or ())
+        return cls(**given, rounds=rounds)
 
 
 def _finite(value: int | float | None) -> int | float | None:
@@ -138,7 +254,15 @@ def _finite(value: int | float | None) -> int | float | None:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Bounds on the quantile: values (None where nothing can be said on that side) at a confidence."""
+    """A certified interval: bounds on the quantile.
+
+    Parameters
+    ----------
+    low, high : int, float or None
+        Values; None where nothing can be said on that side.
+    confidence : float
+        Probability with which both bounds hold, for any data.
+    """
 
     low: int | float | None
     high: int | float | None
@@ -155,7 +279,17 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """How far the rank of an answer may be off, by experience (see `privquant.planning.rank`)."""
+    """How far the rank of an answer may be off, by experience (see `privquant.planning.rank`).
+
+    Parameters
+    ----------
+    quantile : float
+        The quantile asked for.
+    within : float
+        Distance in rank: 0.02 is 2 percentile points.
+    confidence : float
+        Share of runs like this one that stayed within it.
+    """
 
     quantile: float
     within: float
@@ -175,9 +309,30 @@ class Rank:
 class Estimate:
     """An answer: the value, what it is a quantile of, and what it cost in users and privacy.
 
-    value is None before any report. `unused` counts reports heard but not used (late to a closed round).
-    bin says which bin the value closes, where the domain has bins; index is the value's place in the domain.
-    rank and notes are what `privquant.planning.statement` says of it; a protocol leaves them empty.
+    Parameters
+    ----------
+    value : int, float or None
+        The answer; None before any report.
+    quantile : float
+        What was asked for.
+    users : int
+        Reports heard.
+    guarantee : Guarantee
+        What each of them was promised.
+    protocol : str
+        Name of the protocol.
+    bin : str, optional
+        The bin the value closes, where the domain has bins.
+    index : int, optional
+        The value's place in the domain.
+    interval : Interval, optional
+        A certified interval, where one was asked for.
+    rank : Rank, optional
+        How far the rank may be off; said by `stated`, a protocol leaves it empty.
+    unused : int
+        Reports heard but not used, late to a closed round.
+    notes : tuple of str
+        What else is to be said, by `stated` and by who prepared the data; a protocol leaves it empty.
     """
 
     value: int | float | None
@@ -203,7 +358,9 @@ class Estimate:
         return form
 
     def __repr__(self) -> str:
-        shown = "no answer yet" if self.value is None else f"{self.value}"
+        shown = f"{self.value}"
+        if self.value is None:
+            shown = f"no answer: {self.notes[0]};" if self.notes else "no answer yet"
         where = f" in {self.bin}" if self.bin is not None else ""
         privacy = f"epsilon={self.guarantee.epsilon:.4g}"
         if self.guarantee.delta:

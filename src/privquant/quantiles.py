@@ -8,7 +8,7 @@ the values.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
@@ -16,16 +16,23 @@ import numpy as np
 
 from privquant._numba import HAVE_NUMBA
 from privquant.columns import to_indices
-from privquant.domain import Domain, check_domain
+from privquant.domain import Domain, given_domain
 from privquant.errors import InvalidInput
 from privquant.lab.engine import simulate_by_asking, simulator
+from privquant.lab.outside import warned
 from privquant.lab.populations import population_of
-from privquant.lab.run import Progress, drive
+from privquant.lab.run import Progress, drive, generator
 from privquant.lab.sample import Sample
 from privquant.messages import Estimate
 from privquant.planning.statement import stated, stated_estimates
 from privquant.protocols.base import Protocol, ThresholdProtocol
-from privquant.protocols.registry import DEFAULT_PROTOCOL, check_options, protocol_class
+from privquant.protocols.registry import (
+    DEFAULT_PROTOCOL,
+    check_options,
+    check_trust,
+    protocol_class,
+    shuffled_protocol,
+)
 from privquant.protocols.registry import protocol as make_protocol
 from privquant.validation import check_epsilon, check_quantiles
 
@@ -37,13 +44,37 @@ def median(
     values: Any,
     *,
     epsilon: float,
-    domain: Domain,
+    domain: Domain | Sequence[int],
     protocol: str = DEFAULT_PROTOCOL,
+    trust: str = "local",
+    delta: float | None = None,
     rng: Any = None,
     **options: Any,
 ) -> Estimate:
-    """The median of a column, as a private collection would have found it. See `quantile`."""
-    return quantile(values, 0.5, epsilon=epsilon, domain=domain, protocol=protocol, rng=rng, **options)
+    """The median of a column, as a private collection would have found it.
+
+    Parameters
+    ----------
+    values : column of numbers
+        A list, numpy array, or pandas, polars or arrow column; one value a user.
+    epsilon, domain, protocol, trust, delta, rng
+        As for `quantile`.
+    **options
+        `outside`, `missing`, `fractions` and `progress` of `quantile`, and the protocol's own options.
+
+    Returns
+    -------
+    Estimate
+
+    Examples
+    --------
+    >>> import privquant as pq
+    >>> found = pq.median(range(5000), epsilon=2.0, domain=(0, 9_999), rng=1)
+    >>> 2000 < found.value < 3000
+    True
+    """
+    settings: dict[str, Any] = {"epsilon": epsilon, "domain": domain, "protocol": protocol, "rng": rng}
+    return quantile(values, 0.5, trust=trust, delta=delta, **settings, **options)
 
 
 @overload
@@ -52,8 +83,10 @@ def quantile(
     q: float,
     *,
     epsilon: float,
-    domain: Domain,
+    domain: Domain | Sequence[int],
     protocol: str = ...,
+    trust: str = ...,
+    delta: float | None = ...,
     rng: Any = ...,
     outside: str = ...,
     missing: str = ...,
@@ -69,8 +102,10 @@ def quantile(
     q: Sequence[float],
     *,
     epsilon: float,
-    domain: Domain,
+    domain: Domain | Sequence[int],
     protocol: str = ...,
+    trust: str = ...,
+    delta: float | None = ...,
     rng: Any = ...,
     outside: str = ...,
     missing: str = ...,
@@ -85,8 +120,10 @@ def quantile(
     q: float | Sequence[float],
     *,
     epsilon: float,
-    domain: Domain,
+    domain: Domain | Sequence[int],
     protocol: str = DEFAULT_PROTOCOL,
+    trust: str = "local",
+    delta: float | None = None,
     rng: Any = None,
     outside: str = "clamp",
     missing: str = "refuse",
@@ -94,47 +131,104 @@ def quantile(
     progress: Progress | None = None,
     **options: Any,
 ) -> Estimate | list[Estimate]:
-    """One quantile, or several (a sequence gives a list), of a column.
+    """One quantile, or several, of a column, as a private collection would have found them.
 
-    values:    a list, numpy array, or pandas, polars or arrow column of numbers; one value a user.
-    epsilon:   of each user's coin.
-    domain:    Integers, Grid or LogGrid; never inferred from the values.
-    rng:       a seed or a numpy Generator for the simulated coins and order of users (None: a fresh one).
-    outside, missing, fractions: what to do with such values, see `privquant.columns.to_indices`.
-    progress:  called with (users heard, users planned) as the collection goes on.
-    options:   the protocol's own.
+    Parameters
+    ----------
+    values : column of numbers
+        A list, numpy array, or pandas, polars or arrow column; one value a user.
+    q : float or sequence of float
+        Strictly between 0 and 1; in any order.
+    epsilon : float
+        What each user is promised: of the coin, or with trust="shuffle" of a shuffled round.
+    domain : Domain
+        `Integers`, `Grid` or `LogGrid`, or a pair (low, high) for `Integers`; never inferred from the values.
+    protocol : str
+        One of `protocol_names()`. One that answers a single quantile a run gets the users divided at random between
+        the quantiles.
+    trust : {"local", "shuffle"}
+        Nobody is trusted; or somebody mixes the answers of a round, which needs `delta` and a protocol with a
+        shuffled form (isotonic, naive).
+    delta : float, optional
+        With trust="shuffle": the probability with which epsilon may fail, e.g. 1e-8.
+    rng : seed or numpy Generator, optional
+        Of the simulated coins and the order of users; a fresh one unless given.
+    outside : {"clamp", "refuse"}
+        Values outside the domain: count them as the nearest end (a warning if the answer is that end), or refuse.
+    missing : {"refuse", "drop"}
+        None, NaN, NaT, NA.
+    fractions : {"refuse", "round"}
+        Numbers with a fraction under `Integers`.
+    progress : callable, optional
+        Called with (users heard, users planned) as the collection goes on.
+    **options
+        The protocol's own. Of isotonic search: `interval` (confidence of a certified interval, such as 0.95; it
+        costs accuracy), `spread`, `lam`, `bulk`, `smooth`; shuffled: `method`, `rtol`, `cap` (largest local
+        epsilon), `lam`. docs/protocols.md lists those of the others.
 
-    A protocol that answers one quantile a run gets the users divided at random between the quantiles.
+    Returns
+    -------
+    Estimate or list of Estimate
+        A sequence of quantiles gives a list, in the order asked for.
+
+    Warns
+    -----
+    UserWarning
+        Where the answer is an end of the domain to which values were clamped.
+
+    Examples
+    --------
+    >>> import privquant as pq
+    >>> found = pq.quantile(range(5000), [0.9, 0.5], epsilon=2.0, domain=(0, 9_999), rng=1)
+    >>> [estimate.quantile for estimate in found]
+    [0.9, 0.5]
     """
-    check_domain(domain)
+    domain = given_domain(domain)
     check_epsilon(epsilon)
-    wanted = check_quantiles(q)
+    asked = check_quantiles(q, rising=False)
+    wanted = tuple(sorted(set(asked)))  # a protocol searches each once, in rising order
+    _refuse_other_words(options)
     kind = protocol_class(protocol)
     check_options(protocol, options)
-    generator = _generator(rng)
+    coins = generator(rng)
+    values = list(values) if isinstance(values, Iterator) else values
     column = to_indices(values, domain, outside=outside, missing=missing, fractions=fractions)
     settings: dict[str, Any] = {"epsilon": epsilon, **options}
+    build: Callable[..., Protocol] = make_protocol
+    if check_trust(trust, delta) == "shuffle":
+        build, settings = shuffled_protocol, {"delta": delta, **settings}
     if len(wanted) == 1 or kind.many_quantiles:
-        made = make_protocol(protocol, domain, users=column.indices.size, quantile=wanted, **settings)
-        found = _collect(made, Sample(column.indices, domain.size), generator, progress)
+        made = build(protocol, domain, users=column.indices.size, quantile=_one_or_several(wanted), **settings)
+        found = _collect(made, Sample(column.indices, domain.size), coins, progress)
     else:
         found = []
-        groups = np.array_split(generator.permutation(column.indices), len(wanted))
+        groups = np.array_split(coins.permutation(column.indices), len(wanted))
         for one, group in zip(wanted, groups, strict=True):
-            made = make_protocol(protocol, domain, users=group.size, quantile=one, **settings)
             if group.size:
-                found += _collect(made, Sample(group, domain.size), generator, progress)
-            else:
-                found += made.estimates()
+                made = build(protocol, domain, users=group.size, quantile=one, **settings)
+                found += _collect(made, Sample(group, domain.size), coins, progress)
+            else:  # no users, no rounds to shuffle
+                found += make_protocol(protocol, domain, users=0, epsilon=epsilon, quantile=one).estimates()
     noted = [_with_notes(estimate, column.clamped, column.dropped, column.rounded) for estimate in found]
-    return noted[0] if isinstance(q, numbers.Real) else noted
+    if column.clamped:
+        noted = [warned(e, values, domain, missing=missing, fractions=fractions) for e in noted]
+    if isinstance(q, numbers.Real):
+        return noted[0]
+    return [noted[wanted.index(one)] for one in asked]
 
 
-def _generator(rng: Any) -> np.random.Generator:
-    try:
-        return np.random.default_rng(rng)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"rng must be a seed of at least 0 or a numpy Generator, got {rng!r}") from error
+def _one_or_several(quantiles: tuple[float, ...]) -> float | list[float]:
+    return quantiles[0] if len(quantiles) == 1 else list(quantiles)
+
+
+# What other libraries call the argument that is `rng` here, as in numpy's own functions of today.
+_OTHER_WORDS = ("seed", "random_state", "random_seed")
+
+
+def _refuse_other_words(options: Mapping[str, Any]) -> None:
+    for word in _OTHER_WORDS:
+        if word in options:
+            raise InvalidInput(f"{word} is called rng here: say rng={options[word]!r}")
 
 
 def _collect(

@@ -40,8 +40,8 @@ def check_quantile(quantile: object, name: str = "quantile") -> float:
     return value
 
 
-def check_quantiles(quantile: float | Iterable[float]) -> tuple[float, ...]:
-    """One quantile or several; several must be given in rising order without repeats."""
+def check_quantiles(quantile: float | Iterable[float], *, rising: bool = True) -> tuple[float, ...]:
+    """One quantile or several; unless told otherwise several must be given in rising order without repeats."""
     if isinstance(quantile, numbers.Real):
         return (check_quantile(quantile),)
     if isinstance(quantile, str | bytes) or not isinstance(quantile, Iterable):
@@ -49,7 +49,7 @@ def check_quantiles(quantile: float | Iterable[float]) -> tuple[float, ...]:
     found = tuple(check_quantile(q) for q in quantile)
     if not found:
         raise InvalidInput("quantile is an empty sequence; give at least one number strictly between 0 and 1")
-    if any(b <= a for a, b in zip(found, found[1:], strict=False)):
+    if rising and any(b <= a for a, b in zip(found, found[1:], strict=False)):
         raise InvalidInput(f"quantiles must be in rising order without repeats, got {list(found)}")
     return found
 

@@ -27,6 +27,7 @@ from privquant.aggregator import causes
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.process import free_port
 from privquant.cli import main
+from privquant.messages import Guarantee
 from privquant.wire import Invite
 
 
@@ -132,6 +133,13 @@ def test_a_campaign_from_its_commands_through_backup_and_restore(tmp_path: Path)
         assert (restored["state"], restored["heard"]) == ("open", 40)
         assert json.loads(out(privquant("campaign", "verify", campaign, **here)))["reports"] == 40
         assert campaign[:16] in out(privquant("campaign", "list", **here))
+        (listed,) = json.loads(out(privquant("campaign", "list", "--json", **here)))
+        assert {
+            name: restored[name] for name in ("id", "state", "heard", "planned_users")
+        }.items() <= listed.items()
+        promised = restored["estimates"][0]["guarantee"]
+        assert (promised["trust"], promised["epsilon"]) == ("local", restored["epsilon"])
+        assert str(Guarantee.from_dict(promised)) == restored["privacy"]
         early = privquant("campaign", "delete", campaign, "--yes", **here)
         assert (early.returncode, "close it first" in early.stderr) == (2, True)
         out(privquant("campaign", "close", campaign, "--yes", **here))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from privquant.cli import main
+from privquant.privacy.colluders import most_colluders
 
 
 def _run(
@@ -40,9 +41,11 @@ def test_account_as_json(run: Any) -> None:
     code, out, _ = run("account", "--batch", "1000", "--delta", "1e-6", "--colluding", "0.1", "--json")
     found = json.loads(out)
     assert code == 0
-    assert found["honest"] == 900
+    assert found["honest"] == found["guarantee"]["batch"] == 1000 - most_colluders(1000, 0.1, miss=1e-7) < 900
     assert [row["method"] for row in found["methods"]] == ["exact", "stronger", "clones", "theorem", "lemma"]
     assert found["guarantee"]["epsilon"] <= 1.0
+    said = run("account", "--batch", "1000", "--delta", "1e-6", "--colluding", "0.1")[1]
+    assert f"up to {1000 - found['honest']} of a batch of 1,000 do" in " ".join(said.split())
 
 
 def test_account_shows_what_is_reached_where_the_cap_decides(run: Any) -> None:

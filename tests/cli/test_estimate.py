@@ -34,7 +34,7 @@ def common(salaries, name="salaries.csv"):
 def test_json_result_is_near_the_truth_and_repeatable(salaries, name):
     first = privquant(*common(salaries, name), "--seed", 5, "--json")
     assert first.returncode == 0, first.stderr
-    found = json.loads(first.stdout)
+    (found,) = json.loads(first.stdout)["estimates"]
     assert found["simulated"] is True
     assert found["users"] == 8000
     assert found["rank_error"] < 0.06
@@ -48,7 +48,7 @@ def test_table_says_that_it_simulates_and_what_is_promised(salaries):
     text = " ".join(done.stdout.split())
     assert "simulated private collection" in text
     assert "differentially private whatever any server does" in text
-    assert text.index("0.5") < text.index("0.9")
+    assert text.index("0.9") < text.index("0.5")  # in the order asked for
 
 
 def test_continuous_values_in_bins(salaries):
@@ -57,7 +57,7 @@ def test_continuous_values_in_bins(salaries):
         "--bins", 400, "--log", "--epsilon", 2, "--seed", 1, "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    (found,) = json.loads(done.stdout)["estimates"]
     assert found["bin"].startswith("(")
     assert found["rank_error"] < 0.05
 
@@ -121,7 +121,7 @@ def test_help_shows_the_defaults():
 def test_bins_without_an_end_are_null_in_json_and_shown_in_words(salaries):
     asked = ["estimate", salaries / "salaries.csv", "--column", "salary", "--low", 0, "--high", 100, "--bins", 4]
     done = privquant(*asked, "--protocol", "naive", "--seed", 1, "--json")
-    found = json.loads(done.stdout, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    (found,) = json.loads(done.stdout, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))["estimates"]
     assert (found["value"], found["truth"]) == (None, None)
     assert found["bin"] == found["truth_bin"] == "(100, inf)"
     assert "(100, inf)" in privquant(*asked, "--protocol", "naive", "--seed", 1).stdout
@@ -131,3 +131,79 @@ def test_every_quantile_has_its_notes(salaries):
     shown = privquant(*common(salaries), "--quantile", 0.5, "--quantile", 0.9, "--seed", 5).stdout
     assert "rank within 50 %" in shown
     assert "rank within 90 %" in shown
+
+
+def test_the_shuffle_model(salaries):
+    done = privquant(*common(salaries), "--trust", "shuffle", "--delta", "1e-8", "--seed", 5, "--json")
+    assert done.returncode == 0, done.stderr
+    promise = json.loads(done.stdout)["estimates"][0]["guarantee"]
+    assert (promise["trust"], promise["epsilon"], promise["delta"]) == ("shuffle", 1.0, 1e-8)
+    assert sum(row["batch"] for row in promise["rounds"]) == 8000
+    shown = " ".join(privquant(*common(salaries), "--trust", "shuffle", "--delta", "1e-8").stdout.split())
+    assert "at least its own number of honest reports" in shown
+    for wrong, said in (
+        (["--trust", "shuffle"], "--trust shuffle needs a delta, e.g. --delta 1e-8"),
+        (["--delta", "1e-8"], "delta goes with --trust shuffle"),
+        (["--trust", "shuffle", "--delta", "1e-8", "--protocol", "bayess"], "or say --trust local"),
+    ):
+        done = privquant(*common(salaries), *wrong)
+        assert done.returncode == 2
+        assert said in done.stderr
+
+
+def test_values_outside_the_domain_are_a_warning_at_the_top_and_the_truth_is_the_datas(salaries):
+    """Salaries around 36,000 in a domain up to 10,000: the answer 10000 is as far off as can be."""
+    asked = ["estimate", salaries / "salaries.csv", "--column", "salary", "--low", 0, "--high", 10_000, "--seed", 5]
+    done = privquant(*asked)
+    assert done.returncode == 0, done.stderr
+    first = done.stdout.splitlines()[0]
+    assert first.startswith("Warning: the answer 10000 at quantile 0.5 is the highest value of the domain")
+    assert first.endswith("give a wider --low .. --high.")
+    as_json = privquant(*asked, "--json")
+    (found,) = json.loads(as_json.stdout)["estimates"]
+    values = sorted(int(line.split(",")[1]) for line in (salaries / "salaries.csv").read_text().splitlines()[1:])
+    assert found["value"] == 10_000
+    assert found["truth"] == values[3999] > 30_000
+    above = sum(value > 10_000 for value in values)
+    assert found["rank_error"] == pytest.approx(0.5 - (1 - above / 8000))
+    assert found["warning"] in first.replace("give a wider --low .. --high", "give a wider domain")
+    assert as_json.stderr.startswith("Warning: the answer 10000")
+    (fine,) = json.loads(privquant(*common(salaries), "--seed", 5, "--json").stdout)["estimates"]
+    assert fine["warning"] is None
+    assert fine["truth"] == values[3999]
+
+
+def test_one_quantile_or_several_have_one_shape(salaries):
+    done = privquant(*common(salaries), "--quantile", "0.9,0.1", "--seed", 5, "--json")
+    assert [row["quantile"] for row in json.loads(done.stdout)["estimates"]] == [0.9, 0.1]
+
+
+OWN = """
+import privquant as pq
+from privquant.protocols.naive.search import NaiveSearch
+
+@pq.register
+class Mine(NaiveSearch):
+    name = "mine"
+"""
+
+
+def test_a_module_with_a_protocol_of_ones_own(salaries, tmp_path, monkeypatch):
+    (tmp_path / "my_protocols.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    asked = [*common(salaries), "--protocol", "mine", "--seed", 5, "--json"]
+    done = privquant("--import", "my_protocols", *asked)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["estimates"][0]["protocol"] == "mine"
+    assert "unknown protocol 'mine'" in privquant(*asked).stderr
+    missing = privquant("--import", "no_such_module", *asked)
+    assert missing.returncode == 2
+    assert missing.stderr.startswith("privquant: --import takes the name of a module, got 'no_such_module'")
+
+
+def test_shells_complete_the_verbs(monkeypatch):
+    assert "--install-completion" in privquant("--help").stdout
+    monkeypatch.setenv("_PRIVQUANT_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "privquant est")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    assert privquant().stdout.split() == ["estimate"]

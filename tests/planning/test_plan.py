@@ -186,3 +186,44 @@ def test_a_plan_says_typical_and_hardest():
     for text in (found.verdict, str(found)):
         assert f"{math.ceil(row.value):,}" in text
         assert f"{math.ceil(row.hardest):,}" in text
+
+
+# -- trust ---------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_for_one_trust_has_its_rows_alone_and_a_verdict_about_it():
+    asked = {"domain": pq.Integers(0, 2**20 - 1), "alpha": 0.02, "epsilon": 0.5, "confidence": 0.95}
+    both, local = pq.plan(**asked), pq.plan(**asked, trust="local")
+    shuffled = pq.plan(**asked, trust="shuffle", delta=1e-6)
+    assert {row.trust for row in local.rows} == {"local"}
+    assert {row.trust for row in shuffled.rows} == {"shuffle"}
+    assert (local.value, local.verdict) == (both.value, both.verdict)
+    assert shuffled.value < 0.2 * local.value
+    assert "shuffled (delta 1e-06)" in shuffled.verdict
+    assert "shuffled" not in local.verdict
+    alpha = pq.plan(domain=asked["domain"], users=20_000, epsilon=0.5, confidence=0.95, trust="shuffle")
+    assert alpha.verdict.startswith("20,000 people at epsilon 0.5 shuffled (delta 1e-08): expect an error of ")
+
+
+def test_the_rows_in_the_shuffle_model_know_their_delta():
+    asked = {"domain": pq.Integers(0, 2**20 - 1), "alpha": 0.02, "epsilon": 0.5, "confidence": 0.95}
+    plain, strict = pq.plan(**asked), pq.plan(**asked, delta=1e-12)
+    assert {(row.trust, row.delta) for row in plain.rows} == {("local", None), ("shuffle", 1e-8)}
+    assert {(row.trust, row.delta) for row in strict.rows} == {("local", None), ("shuffle", 1e-12)}
+    assert "delta 1e-12" in str(strict)
+    assert [row["delta"] for row in strict.to_dict()["rows"]] == [row.delta for row in strict.rows]
+    for before, after in zip(plain.rows, strict.rows, strict=True):
+        assert after.value == before.value if before.trust == "local" else after.value > before.value
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"trust": "local", "delta": 1e-8}, "delta goes with trust='shuffle'"),
+        ({"trust": "central"}, "trust must be one of 'local', 'shuffle'"),
+        ({"delta": 2.0}, "delta must be"),
+    ],
+)
+def test_a_trust_that_cannot_be_is_refused(change, said):
+    with pytest.raises(pq.InvalidInput, match=said):
+        pq.plan(domain=pq.Integers(0, 9), alpha=0.02, epsilon=0.5, confidence=0.95, **change)

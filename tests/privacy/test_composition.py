@@ -7,7 +7,8 @@ from fractions import Fraction
 import pytest
 
 from privquant.errors import InvalidInput
-from privquant.messages import Guarantee
+from privquant.messages import Guarantee, ShuffledRound
+from privquant.privacy import shuffle
 from privquant.privacy.composition import exact, rounded_up, same_user, total, worst_round
 
 LOCAL = Guarantee("local", 0.1)
@@ -52,8 +53,13 @@ def test_sums_of_sums_are_sums() -> None:
 def test_disjoint_users_pay_the_worst_round_only() -> None:
     small = Guarantee("shuffle", 0.7, 1e-9, 6.0, 20_000)
     worst = worst_round([SHUFFLE, small])
-    assert worst == Guarantee("shuffle", 0.7, 1e-8, 6.6, 20_000)
+    rounds = (ShuffledRound(1, 100_000, 6.6, 0.5), ShuffledRound(2, 20_000, 6.0, 0.7))
+    assert worst == Guarantee("shuffle", 0.7, 1e-8, 6.6, 20_000, rounds=rounds)
     assert str(worst).startswith("Each answer is (0.7, 1e-08)-differentially private")
+    # 20,000 reports through the coin of the other round would be no such promise
+    assert "its own number of honest reports (20,000 to 100,000 in 2 rounds)" in str(worst)
+    assert shuffle.epsilon(local_epsilon=6.6, batch=20_000, delta=1e-8) > 0.7
+    assert same_user([worst, SHUFFLE]).rounds == (*rounds, ShuffledRound(3, 100_000, 6.6, 0.5))
     assert worst_round([LOCAL, Guarantee("local", 0.3)]) == Guarantee("local", 0.3)
     assert worst_round([SHUFFLE]) == same_user([SHUFFLE]) == SHUFFLE
 

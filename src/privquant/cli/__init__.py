@@ -5,6 +5,7 @@ Errors privquant raises on purpose end in one plain line on standard error and e
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from pkgutil import iter_modules
@@ -12,7 +13,7 @@ from types import ModuleType
 
 from privquant import __version__
 from privquant._compiling import announce
-from privquant.errors import MissingDependency, PrivquantError
+from privquant.errors import InvalidInput, MissingDependency, PrivquantError
 
 # How `--help` orders the verbs; a verb module not named here comes last.
 _ORDER = (
@@ -38,6 +39,15 @@ def _verbs() -> list[ModuleType]:
     return [module for module in modules if hasattr(module, "register")]
 
 
+def _import(module: str) -> None:
+    """A module that the user names; it usually lies where the command is run."""
+    sys.path.insert(0, os.getcwd())
+    try:
+        import_module(module)
+    except (ImportError, ValueError, TypeError) as error:
+        raise InvalidInput(f"--import takes the name of a module, got {module!r}: {error}") from error
+
+
 def _say_aside(line: str) -> None:
     """On standard error, whose progress bar makes room for it; standard output is for results."""
     room = "\r\x1b[K" if sys.stderr.isatty() else ""
@@ -57,7 +67,6 @@ def main() -> None:
         name="privquant",
         help="Quantiles of data that never leaves its owner: one bit a user, through a biased coin.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -72,14 +81,18 @@ def main() -> None:
         version: bool = typer.Option(
             False, "--version", callback=show_version, is_eager=True, help="Show the version."
         ),
+        modules: list[str] = typer.Option(
+            [], "--import", metavar="MODULE", help="Import this first, e.g. one that registers a protocol; repeat."
+        ),
     ) -> None:
-        pass
+        for module in modules:
+            _import(module)
 
     announce(_say_aside)
     for verb in _verbs():
         verb.register(app)
     try:
-        get_command(app)()
+        get_command(app)(prog_name="privquant")  # also as `python -m privquant`; completion goes by it
     except PrivquantError as error:
         print(f"privquant: {error}", file=sys.stderr)
         raise SystemExit(2) from None

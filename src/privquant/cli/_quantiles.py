@@ -6,7 +6,7 @@ from privquant.errors import InvalidInput
 
 
 def quantiles_of(texts: list[str] | None) -> list[float]:
-    """In rising order; the median where none is given."""
+    """As they were given; the median where none is."""
     found = []
     for text in texts or ["0.5"]:
         for part in text.split(","):
@@ -16,4 +16,4 @@ def quantiles_of(texts: list[str] | None) -> list[float]:
                 raise InvalidInput(
                     f"--quantile takes numbers between 0 and 1, such as 0.9 or 0.5,0.9, got {text!r}"
                 ) from None
-    return sorted(found)
+    return found

@@ -28,7 +28,7 @@ def account(
         float | None, typer.Option(help="Account for this coin instead of finding the most honest one.")
     ] = None,
     cap: Annotated[float | None, typer.Option(help="Largest local epsilon users accept.")] = None,
-    colluding: Annotated[float, typer.Option(help="Fraction of users who work with the aggregator.")] = 0.0,
+    colluding: Annotated[float, typer.Option(help="Fraction of all users who work with the aggregator.")] = 0.0,
     answered: Annotated[
         int | None, typer.Option(help="Also say what holds if only so many of the batch answered.")
     ] = None,
@@ -85,7 +85,7 @@ def account(
         found: dict[str, Any] = {
             "delta": delta,
             "batch": batch,
-            "honest": shuffle.honest(batch, colluding),
+            "honest": shuffle.at_worst(batch, colluding, delta)[0],
             "methods": [rung.to_dict() for rung in rungs],
             "guarantee": statement.to_dict(),
         }
@@ -108,6 +108,12 @@ def account(
             f"{100 * rung.noise:.3g}",
         )
     console.print(table)
+    if colluding:
+        most = batch - shuffle.at_worst(batch, colluding, delta)[0]
+        console.print(
+            f"If {colluding:.4g} of all users collude, up to {most:,} of a batch of {batch:,} do; "
+            "the chance of more is part of delta."
+        )
     if answered is not None:
         console.print(f"If only {answered:,} of {batch:,} answer:")
     console.print(str(statement))

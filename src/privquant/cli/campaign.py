@@ -16,7 +16,7 @@ from privquant.cli._domain import domain_of
 from privquant.cli._quantiles import quantiles_of
 from privquant.cli._server import call
 from privquant.errors import InvalidInput, PrivquantError
-from privquant.messages import Rank
+from privquant.messages import Guarantee, Rank
 from privquant.validation import check_count
 
 _CALL = 100_000  # invites a request
@@ -82,7 +82,7 @@ def create(
         "domain": _domain(low, high, bins, log),
         "epsilon": epsilon,
         "planned_users": users,
-        "quantiles": quantiles_of(quantile),
+        "quantiles": sorted(quantiles_of(quantile)),
         "protocol": protocol,
         "options": dict(_option(text) for text in option or []),
         "interval": interval,
@@ -92,9 +92,14 @@ def create(
     typer.echo(call(server, "POST", "/v1/campaigns", form)["id"])
 
 
-def show_all(server: Server = HERE) -> None:
+def show_all(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, server: Server = HERE
+) -> None:
     """List campaigns."""
     found = call(server, "GET", "/v1/campaigns")
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
     if not found:
         typer.echo("there is no campaign yet; `privquant campaign create` makes one", err=True)
     for line in found:
@@ -110,7 +115,10 @@ def show(
     """Show a campaign's progress and its estimates."""
     found = call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}")
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        # The service says the guarantee in words; an estimate has it as an object wherever it is printed.
+        promised = Guarantee("local", found["epsilon"]).to_dict()
+        estimates = [estimate | {"guarantee": promised} for estimate in found["estimates"]]
+        typer.echo(json.dumps(found | {"estimates": estimates}, indent=2))
         return
     typer.echo(f"{found['manifest']['measurement']}: {found['manifest']['question']}")
     typer.echo(f"{found['state']}, {found['heard']} of {found['planned_users']} answered")

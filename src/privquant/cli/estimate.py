@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import sys
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +21,10 @@ _FLAGS = {
     "say missing='drop'": "say --missing drop",
     "say fractions='round', or use Grid or LogGrid": "say --fractions round, or --bins N",
     "say outside='clamp'": "say --outside clamp",
+    "give a wider domain": "give a wider --low .. --high",
+    "trust='shuffle' needs a delta, e.g. delta=1e-8": "--trust shuffle needs a delta, e.g. --delta 1e-8",
+    "trust='shuffle'": "--trust shuffle",
+    "trust='local'": "--trust local",
 }
 
 
@@ -45,6 +51,13 @@ def estimate(
     protocol: Annotated[
         str | None, typer.Option(help="Protocol to run.", show_default="the package's default")
     ] = None,
+    trust: Annotated[
+        str, typer.Option(help="local (nobody is trusted) or shuffle (somebody mixes the answers of a round).")
+    ] = "local",
+    delta: Annotated[
+        float | None,
+        typer.Option(help="With --trust shuffle: probability with which epsilon may fail, e.g. 1e-8."),
+    ] = None,
     interval: Annotated[
         float | None,
         typer.Option(help="Also certify an interval at this confidence, e.g. 0.95 (costs accuracy)."),
@@ -60,11 +73,8 @@ def estimate(
     This SIMULATES the collection from data you already hold: each row is a user who answers one yes/no question
     through a biased coin. Nothing is sent anywhere. The true quantile stands beside the estimate.
     """
-    import numpy as np
-
-    from privquant.columns import to_indices
     from privquant.lab.data import read_column
-    from privquant.lab.sample import Sample
+    from privquant.lab.outside import Truth
     from privquant.protocols.registry import DEFAULT_PROTOCOL
     from privquant.quantiles import quantile as find
 
@@ -74,38 +84,46 @@ def estimate(
     if seed is not None:
         check_count(seed, "--seed")
     options: dict[str, Any] = {} if interval is None else {"interval": interval}
-    handling: dict[str, Any] = {"missing": missing, "fractions": fractions, "outside": outside}
+    handling: dict[str, Any] = {"missing": missing, "fractions": fractions}
     try:
-        found = find(
-            values,
-            wanted,
-            epsilon=epsilon,
-            domain=domain,
-            protocol=protocol or DEFAULT_PROTOCOL,
-            rng=seed,
-            **handling,
-            **options,
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # said at the top instead, in the words of `warning` below
+            found = find(
+                values,
+                wanted,
+                epsilon=epsilon,
+                domain=domain,
+                protocol=protocol or DEFAULT_PROTOCOL,
+                trust=trust,
+                delta=delta,
+                rng=seed,
+                outside=outside,
+                **handling,
+                **options,
+            )
     except InvalidInput as error:
         raise InvalidInput(_in_flags(str(error))) from error
-    sample = Sample(to_indices(values, domain, **handling).indices, domain.size)
+    truth = Truth.of(values, domain, **handling)
     rows = []
     for estimate_ in found:
-        truth = sample.quantile(estimate_.quantile)
+        true = truth.quantile(estimate_.quantile, domain)
         row = {
             **estimate_.to_dict(),
             "simulated": True,
-            "truth": None if math.isinf(domain.value(truth)) else domain.value(truth),
-            "truth_bin": domain.bin(truth),
+            "truth": None if math.isinf(true) else true,
+            "truth_bin": domain.bin(truth.sample.quantile(estimate_.quantile)),
+            "warning": truth.outside.warning(estimate_, domain, truth.sample.n),
         }
         if estimate_.index is not None:
-            answer = np.array([estimate_.index])
-            row["rank_error"] = float(sample.rank_error(answer, estimate_.quantile)[0])
+            row["rank_error"] = truth.rank_error(estimate_.index, estimate_.quantile)
         rows.append(row)
+    for row in rows:
+        if row["warning"] is not None:
+            print(f"Warning: {_in_flags(str(row['warning']))}.", file=sys.stderr if as_json else sys.stdout)
     if as_json:
-        print(json.dumps(rows[0] if len(rows) == 1 else rows, indent=2))
+        print(json.dumps({"estimates": rows}, indent=2))
         return
-    _show(rows, str(found[0].guarantee), file, column)
+    _show(rows, list(dict.fromkeys(str(estimate_.guarantee) for estimate_ in found)), file, column)
 
 
 def _in_flags(text: str) -> str:
@@ -115,7 +133,7 @@ def _in_flags(text: str) -> str:
     return text
 
 
-def _show(rows: list[dict[str, object]], guarantee: str, file: Path, column: str) -> None:
+def _show(rows: list[dict[str, object]], guarantees: list[str], file: Path, column: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -143,7 +161,8 @@ def _show(rows: list[dict[str, object]], guarantee: str, file: Path, column: str
             )
         if isinstance(row["rank"], dict):
             console.print(f"quantile {row['quantile']:g}: {Rank(**row['rank'])}")
-    console.print(guarantee)
+    for guarantee in guarantees:
+        console.print(guarantee)
     said = [note for row in rows if isinstance(row["notes"], list) for note in row["notes"]]
-    for note in dict.fromkeys(said):
+    for note in dict.fromkeys(note for note in said if note not in {row["warning"] for row in rows}):
         console.print(f"Note: {note}.")

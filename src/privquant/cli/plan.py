@@ -29,7 +29,12 @@ def plan(
     epsilon: Annotated[float | None, typer.Option(help="Privacy of each answer.")] = None,
     confidence: Annotated[float | None, typer.Option(help="Share of collections that must keep alpha.")] = None,
     quantile: Annotated[float, typer.Option(help="Quantile wanted.")] = 0.5,
-    delta: Annotated[float, typer.Option(help="For the shuffle model.")] = 1e-8,
+    trust: Annotated[
+        str | None, typer.Option(help="Plan for local or for shuffle alone.", show_default="both, side by side")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Of the rows in the shuffle model.", show_default="1e-8")
+    ] = None,
     liars: Annotated[float, typer.Option(help="Fraction of users who may lie.")] = 0.01,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -47,6 +52,7 @@ def plan(
         epsilon=epsilon,
         confidence=confidence,
         quantile=quantile,
+        trust=trust,
         delta=delta,
         liars=liars,
     )
@@ -67,7 +73,8 @@ def plan(
     for row in found.rows:
         value = row.note if row.note.startswith("says nothing") else show(found.missing, row.value)
         hardest = show(found.missing, row.hardest) if row.kind == "measured" else ""
-        table.add_row(row.name, row.trust, row.kind, value, hardest)
+        trusted = row.trust if row.delta is None else f"{row.trust}, delta {row.delta:g}"
+        table.add_row(row.name, trusted, row.kind, value, hardest)
     console.print(table)
     console.print(
         "limit: everyone asked at the true quantile of the population they were drawn from. "

@@ -74,6 +74,7 @@ def sweep(
             workers=workers,
             out=out,
             resume=resume,
+            overwrite=overwrite,
             progress=True,
         )
     except KeyboardInterrupt:

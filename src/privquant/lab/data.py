@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privquant.columns import to_indices
-from privquant.domain import MAX_SIZE, Domain, Integers, check_domain
+from privquant.domain import MAX_SIZE, Domain, Integers, given_domain
 from privquant.errors import InvalidInput
 from privquant.lab.files import read_column as read_column
 from privquant.lab.sample import Draw, Sample
@@ -160,7 +160,7 @@ def from_values(
     fractions: str = "refuse",
 ) -> DataSet:
     """The caller's own column. Its key is a digest of the values, so a changed column is another data set."""
-    check_domain(domain)
+    domain = given_domain(domain)
     column = to_indices(values, domain, outside=outside, missing=missing, fractions=fractions)
     digest = hashlib.sha256(column.indices.tobytes() + repr(domain.to_dict()).encode()).hexdigest()[:16]
     key = f"{name}:n={column.indices.size}:B={domain.size}:sha256={digest}"

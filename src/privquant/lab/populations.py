@@ -35,6 +35,17 @@ class Users:
     """
 
     def __init__(self, sample: Sample, rng: np.random.Generator, *, draw: str = "empirical") -> None:
+        """Users of a sample.
+
+        Parameters
+        ----------
+        sample : Sample
+            Their values.
+        rng : numpy Generator
+            Of their coins and of who is asked.
+        draw : {"empirical", "statistical"}
+            Each user at most once, or every answer from a user drawn anew.
+        """
         if draw not in ("empirical", "statistical"):
             raise InvalidInput(f"draw must be 'empirical' or 'statistical', got {draw!r}")
         self._rng = rng
@@ -79,6 +90,17 @@ class CountUsers:
     """
 
     def __init__(self, sample: Sample, rng: np.random.Generator, *, draw: str = "empirical") -> None:
+        """Users of a sample.
+
+        Parameters
+        ----------
+        sample : Sample
+            Their values.
+        rng : numpy Generator
+            Of their coins and of who is asked.
+        draw : {"empirical", "statistical"}
+            Each user at most once, or every answer from a user drawn anew.
+        """
         if draw not in ("empirical", "statistical"):
             raise InvalidInput(f"draw must be 'empirical' or 'statistical', got {draw!r}")
         self._sample = sample
@@ -155,6 +177,19 @@ class Coins:
         adversary: Adversary | None = None,
         reach: float = 0.0,
     ) -> None:
+        """Coins to throw.
+
+        Parameters
+        ----------
+        probabilities : callable
+            The probability of heads of coin i.
+        rng : numpy Generator
+            Of the throws.
+        adversary : callable, optional
+            (coin's index, its probability, throws so far) -> the probability used instead.
+        reach : float
+            How far the adversary may move a probability.
+        """
         self._probability = probabilities
         self._rng = rng
         self._adversary = adversary

@@ -1,6 +1,7 @@
 """The whole driver: a protocol asks, a population answers.
 
-run(protocol, population)                 as many users at a time as the protocol suggests
+run(protocol, values)                     users from a column of values, as many at a time as the protocol suggests
+run(protocol, population)                 or any object that answers
 run(protocol, population, batch=1)        one at a time
 run(protocol, population, rounds=32)      in 32 rounds, of the sizes that are best for that many
 run(protocol, population, in_flight=100)  100 users asked before the first answers, then one for one
@@ -13,7 +14,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from privquant.errors import InvalidInput
+from privquant.lab.outside import warned
+from privquant.lab.populations import population_of
+from privquant.lab.sample import Sample
 from privquant.lab.schedule import SUGGESTED, Pace, Schedule
 from privquant.messages import AnyQuery, Estimate, Query
 from privquant.planning.statement import stated
@@ -31,17 +37,88 @@ def run(
     rounds: int | None = None,
     in_flight: int | None = None,
     schedule: Schedule | None = None,
+    rng: Any = None,
     progress: Progress | None = None,
 ) -> Estimate:
     """Ask until the protocol is finished; its estimate, with what may be said of it.
 
-    Give at most one of batch, rounds, in_flight, schedule.
+    Parameters
+    ----------
+    protocol : Protocol
+        A protocol that has users left to ask; `protocol.fresh()` gives one that was used anew.
+    population : column, Sample, or object that answers
+        A column of values (list, numpy, pandas, polars, arrow), one a user, in the protocol's domain; or an object
+        with `answer(queries)` or `answer_counts(query, count)`, such as `Users`.
+    batch, rounds, in_flight : int, optional
+        Users asked at a time; or feedback rounds, of the sizes that are best for that many; or users asked before
+        the first answers, then one for one. At most one of these and `schedule`.
+    schedule : Schedule, optional
+        Any schedule of `privquant.lab.schedule`.
+    rng : seed or numpy Generator, optional
+        For a column: of the simulated coins and the order of users. A population has its own.
+    progress : callable, optional
+        Called with (users heard, users planned) after every batch.
+
+    Returns
+    -------
+    Estimate
+        Of the first quantile; `protocol.estimates()` has all of them.
+
+    Examples
+    --------
+    >>> import privquant as pq
+    >>> protocol = pq.protocol("isotonic", (0, 99), users=2000, epsilon=2.0)
+    >>> pq.run(protocol, [40] * 1000 + [60] * 1000, rng=1).users
+    2000
     """
     named = Schedule.of(batch=batch, rounds=rounds, in_flight=in_flight)
     if schedule is not None and named.kind != "suggested":
         raise InvalidInput("give a schedule, or one of batch, rounds and in_flight, not both")
-    drive(protocol, population, schedule or named, progress=progress)
-    return stated(protocol.estimate(), protocol)
+    chosen = schedule or named
+    _refuse_used(protocol)
+    answers = hasattr(population, "answer") or hasattr(population, "answer_counts")
+    if answers and rng is not None:
+        raise InvalidInput("rng goes with a column of values; a population has a generator of its own")
+    sample = None if answers else _sample(population, protocol)
+    if sample is not None:
+        users = population_of(protocol, sample, generator(rng), one_by_one=chosen.kind == "in-flight")
+        drive(protocol, users, chosen, progress=progress)
+    else:
+        drive(protocol, population, chosen, progress=progress)
+    found = stated(protocol.estimate(), protocol)
+    if answers or isinstance(population, Sample):
+        return found
+    return warned(found, population, protocol.domain)
+
+
+def generator(rng: Any) -> np.random.Generator:
+    """The generator a caller gave, as a seed or as it is; a fresh one for None."""
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"rng must be a seed of at least 0 or a numpy Generator, got {rng!r}") from error
+
+
+def _refuse_used(protocol: Protocol) -> None:
+    """A protocol that can ask nobody any more would give its old answer, or none, whoever is to be asked."""
+    if not protocol.asked or protocol.can_ask():
+        return
+    again = "; protocol.fresh() is the same protocol before anybody was asked"
+    if protocol.in_flight:
+        raise InvalidInput(
+            f"this protocol was used in a run that failed: {protocol.in_flight:,} of the {protocol.asked:,} users "
+            f"it asked never answered, and it can ask nobody else{again}"
+        )
+    raise InvalidInput(f"this protocol was used: {protocol.heard:,} users answered it already{again}")
+
+
+def _sample(values: Any, protocol: Protocol) -> Sample:
+    sample = values if isinstance(values, Sample) else Sample.of_values(values, protocol.domain)
+    if sample.n < protocol.users - protocol.asked:
+        raise InvalidInput(
+            f"the protocol is to ask {protocol.users - protocol.asked:,} users, but there are {sample.n:,} values"
+        )
+    return sample
 
 
 def drive(

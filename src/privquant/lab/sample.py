@@ -10,12 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privquant.columns import to_indices
-from privquant.domain import Domain, check_domain
+from privquant.domain import Domain, given_domain
 from privquant.errors import InvalidInput
 
 
 class Sample:
-    """n users' domain indices. Sorted distinct values and cumulative counts are made on first use."""
+    """n users' domain indices. Sorted distinct values and cumulative counts are made on first use.
+
+    Parameters
+    ----------
+    indices : array of int
+        One a user; `Sample.of_values(column, domain)` makes them from values.
+    size : int
+        Of the domain.
+    """
 
     def __init__(self, indices: NDArray[np.int64], size: int) -> None:
         self.indices = np.ascontiguousarray(indices, dtype=np.int64)
@@ -28,7 +36,8 @@ class Sample:
     @classmethod
     def of_values(cls, values: Any, domain: Domain) -> Sample:
         """The sample of a column of values (see `privquant.quantile`), one a user."""
-        return cls(to_indices(values, check_domain(domain)).indices, domain.size)
+        found = given_domain(domain)
+        return cls(to_indices(values, found).indices, found.size)
 
     @classmethod
     def of_counts(cls, values: NDArray[np.int64], counts: NDArray[np.int64], size: int) -> Sample:

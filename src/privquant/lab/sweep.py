@@ -41,15 +41,49 @@ def sweep(
     executor: Executor | None = None,
     out: str | Path | None = None,
     resume: bool = False,
+    overwrite: bool = False,
     progress: bool = False,
 ) -> Results:
     """Run the grid; with `out`, write one row a cell there.
 
-    data:      DataSet objects or lines such as "pareto:n=2500:B=4^9" (see `privquant.lab.data`).
-    protocols: names, or (name, options) pairs.
-    rounds:    numbers of feedback rounds; None is as the protocol suggests.
-    workers:   processes; 0 means all cores. executor: any `concurrent.futures.Executor` instead of them.
+    Parameters
+    ----------
+    data : iterable of DataSet or str
+        Data sets, or lines such as "pareto:n=2500:B=4^9" (see `privquant.lab.data`).
+    protocols : iterable of str or (str, dict)
+        Names, alone or with options.
+    epsilons, quantiles : iterable of float
+        The other sides of the grid.
+    rounds : iterable of int or None
+        Numbers of feedback rounds; None is as the protocol suggests.
+    trials : int
+        Independent runs a cell.
+    seed : int
+        Root seed; every cell derives its own from it.
+    draw : {"empirical", "statistical"}
+        Each user once, or users drawn with replacement.
+    alphas : sequence of float
+        Rank errors to count as success.
+    workers : int
+        Processes; 0 means all cores. The numbers do not depend on it.
+    executor : concurrent.futures.Executor, optional
+        Runs the cells instead of processes of our own.
+    out : str or Path, optional
+        A .csv or .parquet file.
+    resume : bool
+        Go on with a sweep that was interrupted.
+    overwrite : bool
+        Replace a file that is there; without it (or `resume`) such a file is refused.
+    progress : bool
+        Show a bar.
+
+    Returns
+    -------
+    Results
+        Rows by cell and by trial, with `to_pandas()`, `to_polars()` and `write()`.
     """
+    if out is not None and Path(out).exists() and not (overwrite or resume):
+        raise InvalidInput(f"{out} is there already; give another name, or say overwrite=True")
     sets = [parse(d) if isinstance(d, str) else d for d in _several(data, "data")]
     for d in sets:
         if not isinstance(d, DataSet):

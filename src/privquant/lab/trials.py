@@ -73,12 +73,41 @@ def trials(
     executor: Executor | None = None,
     **options: Any,
 ) -> Trials:
-    """The answers of `trials` independent runs.
+    """The answers of many independent runs.
 
-    draw: "empirical" asks each user of `values` at most once; "statistical" draws `users` users from `values`
-    taken as a distribution. schedule: how many users are asked before feedback (None: as the protocol suggests).
-    workers: processes to use; 0 means all cores. executor: any `concurrent.futures.Executor` instead of them; the
-    numbers depend on neither. Options are the protocol's own.
+    Parameters
+    ----------
+    values : column of numbers
+        The users' values; with draw="statistical" the distribution they are drawn from.
+    protocol : str
+        One of `protocol_names()`.
+    epsilon : float
+        Of each user's coin.
+    domain : Domain
+        Which values exist; a pair (low, high) is `Integers(low, high)`.
+    quantile : float or sequence of float
+        One, or several in rising order for the protocols that can.
+    trials : int
+        How many runs.
+    seed : int
+        The numbers depend on it, and not on the workers.
+    draw : {"empirical", "statistical"}
+        Ask each user of `values` at most once, or draw `users` users from them, taken as a distribution.
+    users : int, optional
+        How many are asked; as many as there are values unless given.
+    schedule : Schedule, optional
+        How many users are asked before feedback; as the protocol suggests unless given.
+    workers : int
+        Processes to use; 0 means all cores.
+    executor : concurrent.futures.Executor, optional
+        Runs the trials instead of processes of our own.
+    **options
+        The protocol's own.
+
+    Returns
+    -------
+    Trials
+        The answers, their rank errors and success rates.
     """
     data: Source = from_values(values, domain)
     planned = data.n if users is None else check_count(users, "users", 1)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from privquant.domain import Domain, check_domain
+from privquant.domain import Domain, given_domain
 from privquant.errors import InvalidInput
 from privquant.planning import limits
 from privquant.planning.calibration import calibrated
@@ -24,7 +24,7 @@ from privquant.planning.plan_words import easier, show, verdict, warnings
 from privquant.planning.solving import CALIBRATED_DELTA, UNKNOWNS, by_measurement, solve
 from privquant.planning.statement import liars_in_a_plan
 from privquant.planning.theory import naive_search_users
-from privquant.protocols.registry import DEFAULT_PROTOCOL, protocol_class
+from privquant.protocols.registry import DEFAULT_PROTOCOL, check_trust, protocol_class
 from privquant.validation import check_count, check_epsilon, check_probability, check_quantile
 
 _ORDER = "order of growth only: the paper leaves the constant open, here it is 1"
@@ -40,6 +40,7 @@ class PlanRow:
     value: float | None
     hardest: float | None = None
     note: str = ""
+    delta: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -47,7 +48,27 @@ class PlanRow:
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """The answer: what was given, what was solved for, a row for each way, and the verdict in plain words."""
+    """The answer: what was given, what was solved for, a row for each way, and the verdict in plain words.
+
+    Parameters
+    ----------
+    missing : str
+        The number that was solved for.
+    given : dict
+        The other three.
+    size : int
+        Of the domain.
+    quantile : float
+        The quantile wanted.
+    rows : tuple of PlanRow
+        Every way to collect, with the missing number for it.
+    verdict : str
+        What it comes to, in one sentence.
+    poisoning : str
+        What liars can do.
+    warnings : tuple of str
+        Where the plan would disappoint.
+    """
 
     missing: str
     given: dict[str, float]
@@ -60,8 +81,8 @@ class Plan:
 
     @property
     def value(self) -> float | None:
-        """The missing number for the default protocol in the local model."""
-        return next(r.value for r in self.rows if r.kind == "measured" and r.trust == "local")
+        """The missing number for the default protocol, under the trust the plan is for."""
+        return _verdict_row(self.rows).value
 
     def to_dict(self) -> dict[str, Any]:
         form = {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -75,6 +96,8 @@ class Plan:
         width = max(len(row.name) for row in self.rows)
         for row in self.rows:
             line = f"{row.name:{width}}  {row.trust:7}  {row.kind:10}  {show(self.missing, row.value):>13}"
+            if row.delta is not None:
+                line += f"  delta {row.delta:g}"
             if row.kind == "measured":
                 line += f"  on the hardest data {show(self.missing, row.hardest)}"
             lines.append(line)
@@ -89,18 +112,49 @@ def plan(
     epsilon: float | None = None,
     confidence: float | None = None,
     quantile: float = 0.5,
-    delta: float = CALIBRATED_DELTA,
+    trust: str | None = None,
+    delta: float | None = None,
     liars: float = 0.01,
 ) -> Plan:
     """Solve for the one of users, alpha, epsilon, confidence that is not given.
 
-    alpha:      rank error allowed: 0.02 means the answer's rank is within 2 percentile points.
-    confidence: share of collections that keep it.
-    delta:      for the shuffle model. liars: fraction of users who lie, for the poisoning line.
+    Parameters
+    ----------
+    domain : Domain
+        Which values exist; a pair (low, high) is `Integers(low, high)`. Only its size counts.
+    users : int, optional
+        People who can be asked.
+    alpha : float, optional
+        Rank error allowed: 0.02 means the answer's rank is within 2 percentile points.
+    epsilon : float, optional
+        Privacy of each answer.
+    confidence : float, optional
+        Share of collections that keep alpha.
+    quantile : float
+        The quantile wanted.
+    trust : {"local", "shuffle"}, optional
+        Plan for that alone; without it the rows show both, and the verdict is about the local model.
+    delta : float, optional
+        Of the rows in the shuffle model; 1e-8 unless given.
+    liars : float
+        Fraction of users who lie, for the line about poisoning.
+
+    Returns
+    -------
+    Plan
+        It prints as a table with its verdict.
+
+    Examples
+    --------
+    >>> import privquant as pq
+    >>> pq.plan(domain=(0, 500_000), alpha=0.02, epsilon=1.0, confidence=0.95).missing
+    'users'
     """
-    size = check_domain(domain).size
+    size = given_domain(domain).size
     q = check_quantile(quantile)
-    check_probability(delta, "delta")
+    d = CALIBRATED_DELTA if delta is None else check_probability(delta, "delta")
+    if trust is not None:
+        check_trust(trust, d if trust == "shuffle" else delta)
     if isinstance(liars, bool) or not isinstance(liars, numbers.Real) or not 0 <= liars < 1:
         raise InvalidInput(f"liars must be a fraction in [0, 1), got {liars!r}")
     asked = {"users": users, "alpha": alpha, "epsilon": epsilon, "confidence": confidence}
@@ -118,8 +172,9 @@ def plan(
     if confidence is not None:
         given["confidence"] = check_probability(confidence, "confidence")
     unknown = missing[0]
-    rows = tuple(_rows(unknown, given, size, q, delta))
-    solved = next(r for r in rows if r.kind == "measured" and r.trust == "local")
+    every = _rows(unknown, given, size, q, d)
+    rows = tuple(row for row in every if trust is None or row.trust == trust)
+    solved = _verdict_row(rows)
     known_epsilon = given.get("epsilon", solved.value if unknown == "epsilon" else None)
     return Plan(
         missing=unknown,
@@ -127,13 +182,18 @@ def plan(
         size=size,
         quantile=q,
         rows=rows,
-        verdict=verdict(unknown, given, solved.value, solved.hardest, size=size, q=q),
+        verdict=verdict(unknown, given, solved.value, solved.hardest, size=size, q=q, delta=solved.delta),
         poisoning=liars_in_a_plan(liars, epsilon=known_epsilon, quantile=q),
         warnings=(
-            *warnings(unknown, given, solved.value, q),
-            *easier(unknown, given, q, rows[0].value, solved.value),
+            *warnings(unknown, given, solved.value, q, solved.trust),
+            *(easier(unknown, given, q, rows[0].value, solved.value) if solved.trust == "local" else ()),
         ),
     )
+
+
+def _verdict_row(rows: tuple[PlanRow, ...]) -> PlanRow:
+    """The default protocol: the first that was measured, in the local model where that is among the rows."""
+    return next(row for row in rows if row.kind == "measured")
 
 
 def _rows(unknown: str, given: dict[str, float], size: int, q: float, delta: float) -> list[PlanRow]:
@@ -144,7 +204,8 @@ def _rows(unknown: str, given: dict[str, float], size: int, q: float, delta: flo
         def holds(full: dict[str, float]) -> bool:
             return full["users"] >= needs(**{use: full[use] for use in uses}, **fixed)
 
-        return PlanRow(name, trust, kind, solve(unknown, given, holds), note=_ORDER if kind == "order" else "")
+        note = _ORDER if kind == "order" else ""
+        return PlanRow(name, trust, kind, solve(unknown, given, holds), note=note, delta=fixed.get("delta"))
 
     two, three = ("alpha", "epsilon"), ("alpha", "epsilon", "confidence")
     big = max(size, 2)
@@ -166,7 +227,8 @@ def _rows(unknown: str, given: dict[str, float], size: int, q: float, delta: flo
         if "-" in trust:
             trust, method = trust.split("-", 1)
             shown += f", {method} accounting"
-        rows.append(PlanRow(shown, trust, "measured", typical, hardest))
+        its_delta = delta if trust == "shuffle" else None
+        rows.append(PlanRow(shown, trust, "measured", typical, hardest, delta=its_delta))
     return rows
 
 

@@ -6,10 +6,10 @@ import math
 
 from privquant.planning import limits
 from privquant.planning.calibration import calibration
-from privquant.planning.solving import RANGES, by_limit, solve
+from privquant.planning.solving import RANGES, by_limit, noise_of_delta, solve
 from privquant.protocols.registry import DEFAULT_PROTOCOL
 
-DEFAULT = f"{DEFAULT_PROTOCOL}/local"
+DEFAULT = {trust: f"{DEFAULT_PROTOCOL}/{trust}" for trust in ("local", "shuffle")}
 """The way of collecting a plan's verdict speaks of."""
 
 
@@ -27,21 +27,32 @@ def show(unknown: str, value: float | None) -> str:
 
 
 def verdict(
-    unknown: str, given: dict[str, float], value: float | None, hardest: float | None, *, size: int, q: float
+    unknown: str,
+    given: dict[str, float],
+    value: float | None,
+    hardest: float | None,
+    *,
+    size: int,
+    q: float,
+    delta: float | None = None,
 ) -> str:
-    """What the plan comes to on typical data and on the hardest measured."""
-    goal = _goal(given, q)
+    """What the plan comes to on typical data and on the hardest measured; shuffled where there is a delta."""
+    mixed = "" if delta is None else f" shuffled (delta {delta:g})"
+    goal = _goal(given, q) + mixed
     if value is None:
         return f"This plan cannot work: {goal} is out of reach at any {unknown} up to {RANGES[unknown][1]:g}."
     if unknown == "alpha":
         half = {**given, "confidence": 0.5}
-        middle = calibration(DEFAULT).error(
+        middle = calibration(DEFAULT["local" if delta is None else "shuffle"]).error(
             users=half["users"], epsilon=half["epsilon"], confidence=0.5, size=size, quantile=q
         )
-        # Among the shapes are some whose ties forgive every error; nobody should count on those.
-        middle = max(middle, solve("alpha", half, by_limit(limits.information_limit, q)) or 0.0)
+        if delta is None:
+            # Among the shapes are some whose ties forgive every error; nobody should count on those.
+            middle = max(middle, solve("alpha", half, by_limit(limits.information_limit, q)) or 0.0)
+        else:
+            middle *= noise_of_delta(delta)
         return (
-            f"{given['users']:,.0f} people at epsilon {given['epsilon']:g}: expect an error of "
+            f"{given['users']:,.0f} people at epsilon {given['epsilon']:g}{mixed}: expect an error of "
             f"{100 * middle:.2g} percentile points, and up to {100 * value:.2g} in "
             f"{given['confidence']:.0%} of collections on typical data, "
             f"{show(unknown, hardest)} on the hardest measured."
@@ -63,7 +74,9 @@ def _goal(given: dict[str, float], q: float) -> str:
     return " ".join(parts)
 
 
-def warnings(unknown: str, given: dict[str, float], value: float | None, q: float) -> list[str]:
+def warnings(
+    unknown: str, given: dict[str, float], value: float | None, q: float, trust: str = "local"
+) -> list[str]:
     """Plain words where a plan would disappoint."""
     said = []
     alpha = given.get("alpha", value if unknown == "alpha" else None)
@@ -84,10 +97,8 @@ def warnings(unknown: str, given: dict[str, float], value: float | None, q: floa
         said.append(f"This plan will fail more often than not: only {value:.0%} of collections keep it.")
     epsilon = given.get("epsilon", value if unknown == "epsilon" else None)
     if epsilon is not None and epsilon > 5:
-        said.append(
-            f"Epsilon {epsilon:.3g} protects little: "
-            f"an answer is the truth {1 / (1 + math.exp(-epsilon)):.2%} of the time."
-        )
+        why = f": an answer is the truth {1 / (1 + math.exp(-epsilon)):.2%} of the time" if trust == "local" else ""
+        said.append(f"Epsilon {epsilon:.3g} protects little{why}.")
     return said
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from privquant.errors import InvalidInput
 from privquant.messages import Guarantee, Rank
 from privquant.planning.calibration import calibrated, calibration
+from privquant.planning.solving import noise_of_delta
 from privquant.validation import check_probability
 
 
@@ -26,4 +27,7 @@ def rank_within(
     error = calibration(name).error(
         users=users, epsilon=guarantee.epsilon, confidence=confidence, size=size, quantile=quantile, kind="hardest"
     )
+    if guarantee.delta:
+        # A smaller delta than the measured one costs noise; a larger one is not counted on to save any.
+        error = min(1.0, error * max(1.0, noise_of_delta(guarantee.delta)))
     return Rank(quantile, error, confidence)

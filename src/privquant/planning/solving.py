@@ -56,10 +56,15 @@ def by_limit(needed: Callable[..., float], q: float) -> Holds:
     return holds
 
 
+def noise_of_delta(delta: float) -> float:
+    """How many times the errors measured at `CALIBRATED_DELTA` those of shuffled coins are at another delta."""
+    return math.sqrt(math.log(4 / delta) / math.log(4 / CALIBRATED_DELTA))
+
+
 def by_measurement(name: str, kind: str, size: int, q: float, delta: float) -> Holds:
     """Kept where the error that was measured (kind: "typical" or "hardest" data) is within alpha."""
     table = calibration(name)
-    noise = math.sqrt(math.log(4 / delta) / math.log(4 / CALIBRATED_DELTA)) if "/shuffle" in name else 1.0
+    noise = noise_of_delta(delta) if "/shuffle" in name else 1.0
 
     def holds(full: dict[str, float]) -> bool:
         reached = table.error(

@@ -16,9 +16,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from privquant.messages import Estimate, Interval, Rank
+from privquant.messages import Estimate, Guarantee, Interval, Rank
 from privquant.planning.rank import rank_within
+from privquant.privacy.coin import Coin
 from privquant.privacy.poisoning import breakdown, shift
+from privquant.privacy.shuffle import guarantee_of_rounds
 from privquant.protocols.base import Protocol
 from privquant.protocols.isotonic.interval import QUOTA
 from privquant.protocols.isotonic.protocol import Isotonic
@@ -34,17 +36,51 @@ _MEASURED: dict[str, dict[str, Any]] = {
 
 
 def stated(estimate: Estimate, protocol: Protocol) -> Estimate:
-    """The estimate of this protocol with all that may be said of it; said twice it is the same."""
+    """The estimate of this protocol with all that may be said of it; said twice it is the same.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        One of the protocol's.
+    protocol : Protocol
+        The protocol that gave it, as it stands.
+    """
     notes = estimate.notes
     if estimate.interval is not None:
         certified = interval_sentence(estimate.interval, estimate.quantile)
         notes = notes if certified in notes else (*notes, certified)
-    return replace(estimate, rank=rank_of(estimate, protocol), notes=notes)
+    failed = _failure(protocol) if estimate.value is None and estimate.bin is None else None
+    if failed is not None and failed not in notes:
+        notes = (*notes, failed)
+    promised = guarantee_of(protocol)
+    return replace(estimate, rank=rank_of(estimate, protocol), notes=notes, guarantee=promised)
 
 
 def stated_estimates(protocol: Protocol) -> list[Estimate]:
     """The estimates of all quantiles, each with what may be said of it."""
     return [stated(estimate, protocol) for estimate in protocol.estimates()]
+
+
+def _failure(protocol: Protocol) -> str | None:
+    """Why there is no answer although users were asked; None where there may still be one."""
+    if not protocol.asked or protocol.can_ask():
+        return None
+    if protocol.in_flight:
+        return (
+            f"{protocol.in_flight:,} of {protocol.asked:,} users asked have not answered, and nobody is left to ask"
+        )
+    if protocol.given_up == protocol.asked:
+        return f"all {protocol.asked:,} users asked gave up"
+    return f"none of {protocol.heard:,} reports came in time to be used"
+
+
+def guarantee_of(protocol: Protocol) -> Guarantee:
+    """What its users were promised: with every round's own number, also where a state from before had only one."""
+    given = protocol.guarantee
+    if given.trust == "local" or given.rounds or not isinstance(protocol, Isotonic) or protocol.rounds is None:
+        return given
+    real = ((size, Coin(coin).epsilon) for size, coin in protocol.rounds)
+    return guarantee_of_rounds(real, epsilon=given.epsilon, delta=given.delta)
 
 
 def rank_of(estimate: Estimate, protocol: Protocol) -> Rank | None:

@@ -57,7 +57,13 @@ def check_flip_threshold(threshold: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Coin:
-    """A coin with flip probability threshold / 2^64."""
+    """A coin with flip probability threshold / 2^64. `Coin.of(epsilon)` is the most honest one that keeps epsilon.
+
+    Parameters
+    ----------
+    threshold : int
+        The flip threshold, 1 to 2^63 - 1.
+    """
 
     threshold: int
 

@@ -50,18 +50,16 @@ def ladder(
 ) -> list[Rung]:
     """For every method the most honest coin that keeps (epsilon, delta) in a batch.
 
-    Where the cap decides, a smaller epsilon is reached than asked for, and that is the one in the rung.
+    Where the cap decides, a smaller epsilon is reached than asked for, and that is the one in the rung. A fraction
+    `colluding` of all users, of whom the batch is a random part, is counted at its worst (see `shuffle.guarantee`).
     """
     rungs = []
+    honest, d = shuffle.at_worst(batch, colluding, delta)
     for method in methods:
-        local = shuffle.local_epsilon(
-            epsilon=epsilon, delta=delta, batch=batch, method=method, cap=cap, colluding=colluding, rtol=rtol
-        )
+        local = shuffle.local_epsilon(epsilon=epsilon, delta=d, batch=honest, method=method, cap=cap, rtol=rtol)
         reached = epsilon
         if cap is not None and local >= cap:
-            reached = shuffle.epsilon(
-                local_epsilon=local, batch=batch, delta=delta, method=method, colluding=colluding, rtol=rtol
-            )
+            reached = shuffle.epsilon(local_epsilon=local, batch=honest, delta=d, method=method, rtol=rtol)
         noise = coin_noise(local, batch)
         rungs.append(Rung(method, min(epsilon, reached), local, noise, noise * batch))
     return rungs
@@ -72,17 +70,11 @@ def verdicts(
 ) -> list[Rung]:
     """For every method the epsilon it gives to a coin that is already chosen."""
     noise = coin_noise(local_epsilon, batch)
+    honest, d = shuffle.at_worst(batch, colluding, delta)
     return [
         Rung(
             method,
-            shuffle.epsilon(
-                local_epsilon=local_epsilon,
-                batch=batch,
-                delta=delta,
-                method=method,
-                colluding=colluding,
-                rtol=rtol,
-            ),
+            shuffle.epsilon(local_epsilon=local_epsilon, batch=honest, delta=d, method=method, rtol=rtol),
             local_epsilon,
             noise,
             noise * batch,

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 
 from privquant.errors import InvalidInput
-from privquant.messages import Guarantee
+from privquant.messages import Guarantee, ShuffledRound
 
 __all__ = ["same_user", "worst_round"]
 
@@ -76,10 +77,21 @@ def _local(guarantee: Guarantee) -> float:
 
 
 def _combined(parts: list[Guarantee], *, epsilon: float, delta: float, local: float, answers: int) -> Guarantee:
-    batches = [g.batch for g in parts if g.batch is not None]
     if all(g.trust == "local" for g in parts):
         return Guarantee("local", epsilon, answers=answers)
-    return Guarantee("shuffle", epsilon, delta, local, min(batches, default=None), answers)
+    shuffled = [each for g in parts if g.trust == "shuffle" for each in _rounds(g)]
+    # Batches of different size have coins of their own: the smallest number says nothing about the others.
+    alike = len({each.batch for each in shuffled}) <= 1 and not any(g.rounds for g in parts)
+    table = () if alike else tuple(replace(each, round=number) for number, each in enumerate(shuffled, 1))
+    smallest = min((each.batch for each in shuffled), default=None)
+    return Guarantee("shuffle", epsilon, delta, local, smallest, answers, table)
+
+
+def _rounds(guarantee: Guarantee) -> tuple[ShuffledRound, ...]:
+    """Each of a guarantee's batches with its own coin."""
+    if guarantee.rounds or guarantee.batch is None:
+        return guarantee.rounds
+    return (ShuffledRound(1, guarantee.batch, _local(guarantee), guarantee.epsilon),)
 
 
 def _some(guarantees: Iterable[Guarantee]) -> list[Guarantee]:

@@ -9,24 +9,26 @@ Every number is an upper bound that holds: "exact" returns the certified upper e
 that local epsilon, so a shuffled tree can be accounted for with them. None is ever worse than plain local
 privacy. epsilon(local_epsilon(e)) <= e at equal rtol.
 
-`colluding` is the fraction of users who work with the aggregator or are fake: only the others hide anybody.
-For drop-outs use the number who answered as `batch`, or calibrate at the smallest batch that is forwarded.
+`colluding` is the fraction of the batch's users who work with the aggregator or are fake: only the others hide
+anybody. For drop-outs use the number who answered as `batch`, or calibrate at the smallest batch that is forwarded.
+`guarantee` counts both at their worst: all colluders answer, and a random batch may hold more than its share.
+`guarantee_of_rounds` is for a run whose rounds have sizes and coins of their own.
 """
 
 from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable
-from fractions import Fraction
+from collections.abc import Callable, Iterable
 
 from privquant.errors import InvalidInput
-from privquant.messages import Guarantee
+from privquant.messages import Guarantee, ShuffledRound
 from privquant.privacy import shuffle_bounds, shuffle_exact
+from privquant.privacy.colluders import check_colluding, most_colluders
 from privquant.privacy.shuffle_exact import Bracket, log_extreme, stakes
 from privquant.validation import check_choice, check_count, check_epsilon, check_probability
 
-__all__ = ["METHODS", "bracket", "delta", "epsilon", "guarantee", "honest", "local_epsilon"]
+__all__ = ["METHODS", "bracket", "delta", "epsilon", "guarantee", "guarantee_of_rounds", "honest", "local_epsilon"]
 
 METHODS = ("exact", "stronger", "clones", "theorem", "lemma")
 
@@ -34,6 +36,9 @@ METHODS = ("exact", "stronger", "clones", "theorem", "lemma")
 LARGEST_LOCAL_EPSILON = 44.36
 LARGEST_BATCH = 10**12
 SMALLEST_RTOL = 1e-7
+
+# The part of delta that is kept for a batch with more colluders than counted.
+_FOR_THE_DRAW = 0.1
 
 
 def delta(
@@ -45,14 +50,36 @@ def delta(
     rtol: float = 1e-3,
     colluding: float = 0.0,
 ) -> float:
-    """The delta that holds at `epsilon` (which may be 0: then it is the total variation distance)."""
+    """The delta that holds at `epsilon`.
+
+    Parameters
+    ----------
+    epsilon : float
+        It may be 0: then delta is the total variation distance.
+    local_epsilon : float
+        Epsilon of the coin.
+    batch : int
+        Users whose answers are shuffled together.
+    method : str
+        One of `METHODS`.
+    rtol : float
+        Width of the certified bracket, relative to delta.
+    colluding : float
+        Fraction of the batch that works with the aggregator or is fake.
+    """
     at = 0.0 if epsilon == 0 and not isinstance(epsilon, bool) else check_epsilon(epsilon)
     local = _check_local(local_epsilon)
     return _upper(_check_method(method), at, local, honest(batch, colluding), _check_rtol(rtol))
 
 
 def bracket(*, epsilon: float, local_epsilon: float, batch: int, rtol: float = 1e-3) -> Bracket:
-    """Both certified ends of the exact delta, and the worst number of ones among the others."""
+    """Both certified ends of the exact delta, and the worst number of ones among the others.
+
+    Parameters
+    ----------
+    epsilon, local_epsilon, batch, rtol
+        As for `delta`.
+    """
     at = 0.0 if epsilon == 0 and not isinstance(epsilon, bool) else check_epsilon(epsilon)
     return shuffle_exact.bracket(at, _check_local(local_epsilon), honest(batch, 0.0), _check_rtol(rtol))
 
@@ -66,7 +93,23 @@ def epsilon(
     rtol: float = 1e-3,
     colluding: float = 0.0,
 ) -> float:
-    """The epsilon that holds at `delta`: at most local_epsilon, and 0 where delta alone covers everything."""
+    """The epsilon that holds at `delta`: at most local_epsilon, and 0 where delta alone covers everything.
+
+    Parameters
+    ----------
+    local_epsilon : float
+        Epsilon of the coin.
+    batch : int
+        Users whose answers are shuffled together.
+    delta : float
+        The probability with which epsilon may fail.
+    method : str
+        One of `METHODS`.
+    rtol : float
+        Width of the certified bracket, relative to delta.
+    colluding : float
+        Fraction of the batch that works with the aggregator or is fake.
+    """
     chosen, local, d = _check_method(method), _check_local(local_epsilon), check_probability(delta, "delta")
     others, tight = honest(batch, colluding), _check_rtol(rtol)
     if chosen in shuffle_bounds.EPSILON:
@@ -101,7 +144,20 @@ def local_epsilon(
 ) -> float:
     """The largest local epsilon whose shuffled batch keeps (epsilon, delta); at least epsilon, at most cap.
 
-    The cap is what is left if shuffler and aggregator work together; it also wins over epsilon.
+    Parameters
+    ----------
+    epsilon, delta : float
+        What the shuffled batch is to keep.
+    batch : int
+        Users whose answers are shuffled together.
+    cap : float, optional
+        The most that may be left if shuffler and aggregator work together; it also wins over epsilon.
+    method : str
+        One of `METHODS`.
+    rtol : float
+        Width of the certified bracket, relative to delta.
+    colluding : float
+        Fraction of the batch that works with the aggregator or is fake.
     """
     chosen, e, d = _check_method(method), check_epsilon(epsilon), check_probability(delta, "delta")
     others, tight = honest(batch, colluding), _check_rtol(rtol)
@@ -138,27 +194,108 @@ def guarantee(
     rtol: float = 1e-3,
     colluding: float = 0.0,
     answered: int | None = None,
+    population: int | None = None,
 ) -> Guarantee:
-    """What a user of this coin was promised; with `answered`, what holds if only so many of the batch did."""
+    """What a user of this coin was promised, with colluders and drop-outs at their worst.
+
+    Parameters
+    ----------
+    local_epsilon : float
+        Epsilon of the coin.
+    batch : int
+        Users asked together.
+    delta : float
+        The delta of the promise. With colluders a tenth of it is for a batch that holds more of them than counted.
+    method, rtol
+        As for `epsilon`.
+    colluding : float
+        Fraction of all users who work with the aggregator or are fake. The batch is a random part of the users and
+        may hold more than its share.
+    answered : int, optional
+        What holds if only so many of the batch answered: every colluder did, those who did not are honest.
+    population : int, optional
+        How many users the batch was drawn from; the batch itself if everybody is in it. Unknown: any number.
+
+    Returns
+    -------
+    Guarantee
+        Its `batch` is the number of honest reports it counts on.
+    """
     planned = check_count(batch, "batch", 1)
     real = planned if answered is None else check_count(answered, "answered", 1)
     if real > planned:
         raise InvalidInput(f"answered is at most the batch of {planned}, got {answered}")
-    reached = epsilon(
-        local_epsilon=local_epsilon, batch=real, delta=delta, method=method, rtol=rtol, colluding=colluding
+    left, of_batch = at_worst(planned, colluding, delta, population)
+    left = max(1, left - (planned - real))
+    reached = epsilon(local_epsilon=local_epsilon, batch=left, delta=of_batch, method=method, rtol=rtol)
+    return Guarantee("shuffle", reached, float(delta), float(local_epsilon), left)
+
+
+def at_worst(batch: int, colluding: float, delta: float, population: int | None = None) -> tuple[int, float]:
+    """The honest users a batch has at least, and the part of delta that is not spent on its having fewer."""
+    d, size = check_probability(delta, "delta"), honest(batch)
+    if population is not None:
+        check_count(population, "population", 1)
+    if not check_colluding(colluding):
+        return size, d
+    worst = most_colluders(size, colluding, miss=_FOR_THE_DRAW * d, population=population)
+    return size - worst, (1.0 - _FOR_THE_DRAW) * d
+
+
+def guarantee_of_rounds(
+    rounds: Iterable[tuple[int, float]], *, epsilon: float, delta: float, rtol: float = 1e-3
+) -> Guarantee:
+    """The promise of a run whose every user answers in one round: a table of the rounds, and the worst of them.
+
+    Parameters
+    ----------
+    rounds : iterable of (int, float)
+        Honest reports of each round, and the epsilon of its coin.
+    epsilon, delta : float
+        What the coins were calibrated for. A round that does not keep epsilon by exact accounting raises it.
+    rtol : float
+        As for `epsilon`; that of the calibration.
+    """
+    pairs = [(check_count(size, "reports of a round", 1), _check_local(local)) for size, local in rounds]
+    if not pairs:
+        raise InvalidInput("there are no rounds to give a guarantee for")
+    wanted = check_epsilon(epsilon)
+    found = {pair: _epsilon_of_round(*pair, wanted, delta, rtol) for pair in set(pairs)}
+    table = tuple(
+        ShuffledRound(number, size, local, found[size, local]) for number, (size, local) in enumerate(pairs, 1)
     )
-    return Guarantee("shuffle", reached, delta, float(local_epsilon), honest(real, colluding))
+    return Guarantee(
+        "shuffle",
+        max(wanted, *found.values()),
+        delta,
+        max(local for _, local in pairs),
+        min(size for size, _ in pairs),
+        rounds=table if len(table) > 1 else (),
+    )
+
+
+def _epsilon_of_round(size: int, local: float, wanted: float, at: float, rtol: float) -> float:
+    """The epsilon of a round; `wanted` where its coin is the one calibrated for it, found without a search."""
+    reached = delta(epsilon=wanted, local_epsilon=local, batch=size, rtol=rtol)
+    if (1.0 - 10.0 * rtol) * at <= reached <= at:
+        return wanted
+    return epsilon(local_epsilon=local, batch=size, delta=at, rtol=rtol)
 
 
 def honest(batch: int, colluding: float = 0.0) -> int:
-    """Users of a batch who hide each other when a fraction `colluding` does not; at least the user alone."""
+    """Users of a batch who hide each other when a part of it does not; at least the user alone.
+
+    Parameters
+    ----------
+    batch : int
+        Users whose answers are shuffled together.
+    colluding : float
+        Fraction of the batch that works with the aggregator or is fake.
+    """
     size = check_count(batch, "batch", 1)
     if size > LARGEST_BATCH:
         raise InvalidInput(f"batch is at most {LARGEST_BATCH}, got {batch}")
-    if isinstance(colluding, bool) or not isinstance(colluding, numbers.Real) or not 0.0 <= colluding < 1.0:
-        raise InvalidInput(f"colluding is a fraction from 0 to below 1, got {colluding!r}")
-    # The decimal that was written, not its binary neighbour: 10 % of 1000 are 100, not 101.
-    return max(1, size - math.ceil(Fraction(repr(float(colluding))) * size))
+    return max(1, size - math.ceil(check_colluding(colluding) * size))
 
 
 def _upper(method: str, epsilon: float, local_epsilon: float, batch: int, rtol: float) -> float:
@@ -168,7 +305,7 @@ def _upper(method: str, epsilon: float, local_epsilon: float, batch: int, rtol: 
         return shuffle_exact.bracket(epsilon, local_epsilon, batch, rtol).upper
     if method in shuffle_bounds.DELTA:
         found = shuffle_bounds.DELTA[method](epsilon, local_epsilon, batch)
-        return min(found, stakes(epsilon, local_epsilon).gain)
+        return min(found, stakes(epsilon, local_epsilon).most)
     return shuffle_bounds.clones_bracket(method, epsilon, local_epsilon, batch, rtol).upper
 
 

@@ -47,7 +47,7 @@ def clones_bracket(method: str, epsilon: float, local_epsilon: float, batch: int
 
     if batch == 1 or rate >= 1.0:
         only = at(batch - 1)
-        return Bracket(only * (1 - rounding), min(only * (1 + rounding), s.gain), 0, 1)
+        return Bracket(only * (1 - rounding), min(only * (1 + rounding), s.most), 0, 1)
     # Few clones are unlikely but reveal much: the tail must be small beside the answer, which is at least at(mean).
     log_tail = min(600.0, math.log(1e3 / rtol) - log_peak(s.gain, s.loss, math.ceil((batch - 1) * rate), 0.5))
     clones = window(batch - 1, rate, log_tail)
@@ -81,7 +81,7 @@ def clones_bracket(method: str, epsilon: float, local_epsilon: float, batch: int
     upper, lower = math.fsum(n[1] for n in heap), math.fsum(n[2] for n in heap)
     outside = 2.0 * math.exp(-log_tail) * s.gain
     top = upper * (1 + rounding) + outside
-    return Bracket(lower * (1 - rounding), min(top, s.gain), 0, len(values))
+    return Bracket(lower * (1 - rounding), min(top, s.most), 0, len(values))
 
 
 def within_theorem(local_epsilon: float, batch: int, delta: float) -> bool:

@@ -40,6 +40,12 @@ class Stakes:
     def rho(self) -> float:
         return 1.0 + self.loss / self.gain
 
+    @property
+    def most(self) -> float:
+        """Never below the true gain, which is the delta of a user alone: as a float the gain may be."""
+        # local - eps is at most 100 and is rounded before expm1: 2^-53 * (100 + the other factors' roundings).
+        return min(1.0, self.gain * (1.0 + 2.0**-45))
+
 
 def stakes(epsilon: float, local_epsilon: float) -> Stakes:
     """For epsilon < local_epsilon; no cancellation however close they are."""
@@ -147,7 +153,7 @@ def divergence(s: Stakes, j: int, m: int, log_tail: float) -> tuple[float, float
     outside = 4.0 * math.exp(-log_tail)
     upper = gain - loss + rounding + s.gain * outside
     lower = gain - loss - rounding - s.loss * outside
-    return max(lower, 0.0), min(max(upper, 0.0), s.gain)
+    return max(lower, 0.0), min(max(upper, 0.0), s.most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,4 +202,4 @@ def bracket(epsilon: float, local_epsilon: float, batch: int, rtol: float) -> Br
                 best, worst = low, middle
     if heap:
         settled = max(settled, -heap[0][0])
-    return Bracket(best, min(settled, s.gain), worst, nodes)
+    return Bracket(best, min(settled, s.most), worst, nodes)

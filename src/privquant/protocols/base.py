@@ -33,7 +33,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from privquant.domain import Domain, check_domain, domain_from_dict
+from privquant.domain import Domain, domain_from_dict, given_domain
 from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import AnyQuery, AnyReport, Estimate, Guarantee, Query, Report
 from privquant.privacy.coin import Coin
@@ -43,10 +43,18 @@ from privquant.validation import check_count, check_epsilon, check_quantiles
 class Protocol(ABC):
     """One run of one search over one domain.
 
-    users:     how many users there are to ask (the plan).
-    epsilon:   of the coin thrown by a user (in the shuffle model: the local one).
-    quantile:  one number, or several for the protocols that can share reports (`many_quantiles`).
-    guarantee: what users are promised; the local guarantee of the coin unless given.
+    Parameters
+    ----------
+    domain : Domain
+        Which values exist; a pair (low, high) is `Integers(low, high)`.
+    users : int
+        How many users there are to ask (the plan).
+    epsilon : float
+        Of the coin thrown by a user (in the shuffle model: the local one).
+    quantile : float or sequence of float
+        One, or several in rising order for the protocols that can share reports (`many_quantiles`).
+    guarantee : Guarantee, optional
+        What users are promised; the local guarantee of the coin unless given.
     """
 
     name: ClassVar[str]
@@ -66,7 +74,7 @@ class Protocol(ABC):
         quantile: float | Sequence[float] = 0.5,
         guarantee: Guarantee | None = None,
     ) -> None:
-        self.domain = check_domain(domain)
+        self.domain = given_domain(domain)
         self.users = check_count(users, "users")
         self.epsilon = check_epsilon(epsilon)
         self.quantiles = check_quantiles(quantile)
@@ -239,7 +247,7 @@ class Protocol(ABC):
         return cls(
             domain_from_dict(given.pop("domain")),
             quantile=quantiles[0] if len(quantiles) == 1 else quantiles,
-            guarantee=Guarantee(**given.pop("guarantee")),
+            guarantee=Guarantee.from_dict(given.pop("guarantee")),
             **given,
         )
 
@@ -270,6 +278,11 @@ class ThresholdProtocol(Protocol):
     """A protocol whose queries are thresholds, answered with one bit.
 
     takes_counts: the order of the answers to one query does not matter, so they may be told as a count.
+
+    Parameters
+    ----------
+    domain, users, epsilon, quantile, guarantee
+        As for `Protocol`.
     """
 
     takes_counts: ClassVar[bool] = False

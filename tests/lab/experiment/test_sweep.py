@@ -17,7 +17,7 @@ import pytest
 
 import privquant.lab as lab
 from privquant.domain import Integers
-from privquant.errors import InvalidInput
+from privquant.errors import InvalidInput, PrivquantError
 from privquant.lab.data import dataset, from_values
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
@@ -296,3 +296,30 @@ def test_cells_that_occur_twice_run_once() -> None:
     cell = Cell.of(dataset("pareto", n=500, size=1024), "naive", 1.0, trials=60)
     found = run_cells([cell, cell], seed=1, workers=1)
     assert found.rows[0] == found.rows[1]
+
+
+def test_a_table_that_is_there_is_not_replaced_silently(tmp_path: Path) -> None:
+    out = tmp_path / "grid.csv"
+    out.write_text("somebody's work\n")
+    with pytest.raises(InvalidInput, match="is there already; give another name, or say overwrite=True"):
+        small(out=out)
+    assert out.read_text() == "somebody's work\n"
+    small(out=out, overwrite=True, epsilons=[2.0], trials=5)
+    assert out.read_text().startswith("data,n,B,")
+
+
+def test_a_sweep_as_a_data_frame() -> None:
+    found = small(trials=5, epsilons=[2.0], rounds=[None, 4])
+    pandas, polars = found.to_pandas(), found.to_polars()
+    assert list(pandas.columns) == polars.columns == list(found.rows[0])
+    assert pandas["rank_error_mean"].tolist() == polars["rank_error_mean"].to_list()
+    assert polars["rounds"].to_list() == [row["rounds"] for row in found.rows]
+    assert len(found.to_pandas(per="trial")) == found.to_polars(per="trial").height == 5 * len(found.rows)
+    with pytest.raises(InvalidInput, match="per must be one of 'cell', 'trial', got 'day'"):
+        found.to_pandas(per="day")
+
+
+def test_a_library_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(PrivquantError, match="this needs polars, which is not installed: pip install polars"):
+        small(trials=5, epsilons=[2.0]).to_polars()

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 
-from privquant.domain import Domain, check_domain
+from privquant.domain import Domain, given_domain
 from privquant.messages import Guarantee
 from privquant.privacy.coin import Coin
-from privquant.privacy.shuffle import local_epsilon
+from privquant.privacy.shuffle import guarantee_of_rounds, local_epsilon
 from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.validation import check_count, check_epsilon, check_probability
 
@@ -58,10 +58,24 @@ def shuffled_isotonic(
 ) -> Isotonic:
     """Isotonic search whose rounds are shuffled to (epsilon, delta).
 
-    method, rtol, cap: of `privquant.privacy.shuffle.local_epsilon`. cap is the largest local epsilon allowed, which
-    is what is left if shuffler and aggregator work together.
+    Parameters
+    ----------
+    domain : Domain
+        Which values exist.
+    users : int
+        How many users there are to ask; the rounds follow from it (`round_sizes`).
+    epsilon, delta : float
+        What every round keeps once it is shuffled.
+    quantile : float or list of float
+        One, or several in rising order.
+    method, rtol
+        Of `privquant.privacy.shuffle.local_epsilon`.
+    cap : float, optional
+        The largest local epsilon allowed, which is what is left if shuffler and aggregator work together.
+    lam : float
+        Of isotonic search.
     """
-    size, count = check_domain(domain).size, check_count(users, "users", 1)
+    size, count = given_domain(domain).size, check_count(users, "users", 1)
     e, d = check_epsilon(epsilon), check_probability(delta, "delta")
     sizes = round_sizes(count, e, size)
     allowed = {
@@ -72,11 +86,11 @@ def shuffled_isotonic(
     if not gains and max(allowed.values()) > e:
         allowed = dict.fromkeys(allowed, e)
     coins = {batch: Coin.of(local) for batch, local in allowed.items()}
-    most = max(coin.epsilon for coin in coins.values())
-    if not gains:
-        guarantee = Guarantee("local", most)
+    if gains:
+        real = ((batch, coins[batch].epsilon) for batch in sizes)
+        guarantee = guarantee_of_rounds(real, epsilon=e, delta=d, rtol=rtol)
     else:
-        guarantee = Guarantee("shuffle", e, d, most, min(sizes))
+        guarantee = Guarantee("local", max(coin.epsilon for coin in coins.values()))
     return Isotonic(
         domain,
         users=count,

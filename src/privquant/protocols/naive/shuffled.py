@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from privquant.domain import Domain, check_domain
+from privquant.domain import Domain, given_domain
 from privquant.errors import InvalidInput
 from privquant.messages import Guarantee
 from privquant.privacy.coin import Coin
-from privquant.privacy.shuffle import METHODS, local_epsilon
+from privquant.privacy.shuffle import METHODS, guarantee_of_rounds, local_epsilon
 from privquant.protocols.naive.bracket import batch_sizes, rounds_for
 from privquant.protocols.naive.search import NaiveSearch
 from privquant.validation import check_choice, check_count, check_epsilon, check_probability
@@ -54,9 +54,19 @@ def shuffled_settings(
     """`epsilon` and `guarantee` for a naive search whose rounds are shuffled to (epsilon, delta).
 
     They go to the protocol as they are, or to `lab.trials(..., protocol="naive", **shuffled_settings(...))`.
-    method: one of `privquant.privacy.shuffle.METHODS`, or "published" for the formula of the authors' program.
+
+    Parameters
+    ----------
+    domain : Domain
+        Which values exist.
+    users : int
+        How many users there are to ask.
+    epsilon, delta : float
+        What every round keeps once it is shuffled.
+    method : str
+        One of `privquant.privacy.shuffle.METHODS`, or "published" for the formula of the authors' program.
     """
-    size, count = check_domain(domain).size, check_count(users, "users", 1)
+    size, count = given_domain(domain).size, check_count(users, "users", 1)
     e, d = check_epsilon(epsilon), check_probability(delta, "delta")
     check_choice(method, "method", (*METHODS, PUBLISHED))
     if size == 1:
@@ -68,7 +78,9 @@ def shuffled_settings(
         local = local_epsilon(epsilon=e, delta=d, batch=batch, method=method)
         if local <= e:
             return {"epsilon": e, "guarantee": Guarantee("local", Coin.of(e).epsilon)}
-    return {"epsilon": local, "guarantee": Guarantee("shuffle", e, d, Coin.of(local).epsilon, batch)}
+    real = Coin.of(local).epsilon
+    asked = [(size_, real) for size_ in batch_sizes(count, rounds_for(size)) if size_ > 0]
+    return {"epsilon": local, "guarantee": guarantee_of_rounds(asked, epsilon=e, delta=d)}
 
 
 def shuffled_search(
@@ -81,6 +93,16 @@ def shuffled_search(
     method: str = "exact",
     behaviour: str = "text",
 ) -> NaiveSearch:
-    """A naive search whose every round, once shuffled, is (epsilon, delta)-differentially private."""
+    """A naive search whose every round, once shuffled, is (epsilon, delta)-differentially private.
+
+    Parameters
+    ----------
+    domain, users, epsilon, delta, method
+        As for `shuffled_settings`.
+    quantile : float
+        The quantile searched.
+    behaviour : {"text", "published"}
+        Of the naive search.
+    """
     settings = shuffled_settings(domain, users=users, epsilon=epsilon, delta=delta, method=method)
     return NaiveSearch(domain, users=users, quantile=quantile, behaviour=behaviour, **settings)
