@@ -1,75 +1,194 @@
-"""numba where it is installed, plain Python where it is not: the same functions run either way."""
+"""Kernels: plain functions, which numba compiles where that pays, and which give the same answer either way.
+
+A kernel called from Python runs as the interpreter runs it: a median of some thousand users takes a second, and
+numba is not even imported. Inside `compiled()`, where the lab's engines are, the same call goes to its compiled
+twin: the same code, in whose globals every kernel is replaced by the twin of that kernel.
+
+Nobody waits for the compiler unless it pays. All that the engines have compiles in half a minute of processor time,
+once: numba keeps it in its cache (in `NUMBA_CACHE_DIR`, beside the package, or in the user's cache folder; where
+none of them can be written, every process compiles what it needs). A process that has been in interpreted kernels
+for as long as compiling takes, one median after the other, compiles them too, and so takes at most twice as long as
+if it had known. `stay_interpreted` is for a process that must never stop to compile: the server.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import wraps
+from importlib import import_module
+from importlib.util import find_spec
+from types import FunctionType, ModuleType
+from typing import Any, TypeVar, cast
 
-if TYPE_CHECKING:  # a compiled function is called like the function it was made from
-    _Function = TypeVar("_Function", bound=Callable[..., Any])
-    HAVE_NUMBA: bool
-    BORROWED: dict[str, Any]
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
-    def njit(**options: Any) -> Callable[[_Function], _Function]: ...
+_PATIENCE = 20.0  # seconds of a process in interpreted kernels, about what compiling them takes
+_INTERPRETED, _COMPILED = "interpreted", "compiled"
 
-    def compiled_form(plain: Callable[..., Any], **options: Any) -> Callable[[_Function], _Function]: ...
+_mode: ContextVar[str | None] = ContextVar("privquant_kernels", default=None)
+_building = threading.RLock()
 
-else:
+# For a kernel that makes no array: those of its caller live on, so that none need be counted, which is an atomic
+# operation a touch of an array in a tuple. The option is numba's own, not promised; without it the kernels are
+# slower, no more.
+BORROWED: dict[str, Any] = {"_nrt": False}
+
+
+def _installed() -> bool:
     try:
-        from numba import njit as njit
+        return find_spec("numba") is not None
+    except (ImportError, ValueError):
+        return False
 
-        HAVE_NUMBA = True
-    except ImportError:
-        HAVE_NUMBA = False
-        BORROWED = {}
 
-        def njit(*args: Any, **options: Any) -> Any:
-            """A decorator that leaves the function as it is."""
-            if len(args) == 1 and callable(args[0]) and not options:
-                return args[0]
+HAVE_NUMBA = _installed()
 
-            def leave(function: Callable[..., Any]) -> Callable[..., Any]:
-                return function
 
-            return leave
+class _Spent:
+    """Seconds this process was in interpreted kernels; infinite patience where it must not compile."""
 
-        def compiled_form(plain: Callable[..., Any], **options: Any) -> Any:
-            """A decorator that leaves the function as it is: nothing is ever compiled."""
-            return lambda function: function
+    seconds = 0.0
+    patience = _PATIENCE
 
-    else:
-        from numba.core import event
+
+def stay_interpreted() -> None:
+    """From now on this process compiles only what runs inside `compiled()`."""
+    _Spent.patience = float("inf")
+
+
+@contextmanager
+def compiled() -> Iterator[None]:
+    """Kernels called in here are the compiled ones, where numba is installed."""
+    token = _mode.set(_COMPILED if HAVE_NUMBA else _mode.get())
+    try:
+        yield
+    finally:
+        _mode.reset(token)
+
+
+def runs_compiled(function: _Function) -> _Function:
+    """A decorator: the function calls compiled kernels."""
+
+    @wraps(function)
+    def run(*args: Any, **named: Any) -> Any:
+        with compiled():
+            return function(*args, **named)
+
+    return cast(_Function, run)
+
+
+class _Kernel:
+    """A function, and its compiled twins: one that Python calls, and one that only other kernels call, without the
+    wrapper that takes Python objects apart (for a table of counts, as long as the kernel itself)."""
+
+    def __init__(self, function: FunctionType, options: dict[str, Any]) -> None:
+        self.function = function
+        self.options = options
+        self.entry: Any = None
+        self._inner: Any = None
+
+    def compiled(self) -> Any:
+        """The twin that Python calls."""
+        if self.entry is None:
+            with _building:
+                self.entry = self.entry or self._twin("entry")
+        return self.entry
+
+    def inner(self) -> Any:
+        """The twin that kernels call."""
+        if self._inner is None:
+            self._inner = self._twin("inner")
+        return self._inner
+
+    def _twin(self, use: str) -> Any:
+        import numba
         from numba.core.options import DefaultOptions
-        from numba.extending import overload
 
-        # For a kernel that makes no array: those of its caller live on, so that none need be counted, which is an
-        # atomic operation a touch of an array in a tuple. The option is numba's own, not promised; without it the
-        # kernels are slower, no more.
-        BORROWED = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
+        function = self.function
+        scope = dict(function.__globals__)
+        twin = FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
+        twin.__module__ = function.__module__
+        twin.__qualname__ = f"{function.__qualname__}.{use}"  # names its place in the cache
+        options = {"error_model": "numpy", "no_cfunc_wrapper": True, "no_cpython_wrapper": use == "inner"}
+        options |= {name: value for name, value in self.options.items() if hasattr(DefaultOptions, name)}
+        dispatcher = numba.njit(**options)(twin)
+        if self.options.get("cache"):
+            with suppress(RuntimeError):  # no folder for a cache can be written
+                dispatcher.enable_caching()
+        if use == "inner":
+            self._inner = dispatcher  # before its own kernels, which may come back to it
+            _once_for_all_literals(dispatcher)
+        names = function.__code__.co_names
+        for name in names:
+            if isinstance(scope.get(name), ModuleType) and scope[name].__name__.startswith("privquant."):
+                module, scope[name] = scope[name], ModuleType(scope[name].__name__)
+                vars(scope[name]).update(vars(module))
+                _put_twins(names, vars(scope[name]))
+        _put_twins(names, scope)
+        return dispatcher
 
-        from privquant._compiling import compiling
 
-        class _Listener(event.Listener):
-            """Hears of every function that was not found in numba's cache; those of other packages are theirs."""
+def _put_twins(names: Iterable[str], scope: dict[str, Any]) -> None:
+    """Among what a kernel calls by these names, the twins of kernels in place of the kernels."""
+    for name in names:
+        kernel = getattr(scope.get(name), "kernel", None)
+        if isinstance(kernel, _Kernel):
+            scope[name] = kernel.inner()
 
-            def on_start(self, event: Any) -> None:
-                function = getattr(event.data.get("dispatcher"), "py_func", None)
-                if getattr(function, "__module__", "").startswith("privquant."):
-                    compiling()
 
-            def on_end(self, _event: Any) -> None:
-                pass
+def _once_for_all_literals(dispatcher: Any) -> None:
+    """Kernels that call it with a number written out share one version: numba would compile one for each number."""
+    unliteral: Any = import_module("numba.core.types").unliteral
+    for_types = dispatcher.get_call_template
 
-        event.register("numba:compile", _Listener())
+    def for_values(args: Any, named: Any) -> Any:
+        plain = [unliteral(kind) for kind in args]
+        return for_types(plain, {name: unliteral(kind) for name, kind in named.items()})
 
-        def compiled_form(plain: Callable[..., Any], **options: Any) -> Any:
-            """Say what kernels compile where they call `plain`, which the interpreter goes on running as it is."""
+    dispatcher.get_call_template = for_values
 
-            def register(function: Callable[..., Any]) -> Callable[..., Any]:
-                overload(plain, jit_options=options, strict=False)(lambda *args: function)
-                return function
 
-            return register
+def njit(**options: Any) -> Callable[[_Function], _Function]:
+    """A decorator that makes a function a kernel. The options are numba's; cache=True keeps what was compiled."""
+
+    def make(function: _Function) -> _Function:
+        if not HAVE_NUMBA:
+            return function
+        kernel = _Kernel(cast(FunctionType, function), options)
+
+        @wraps(function)
+        def call(*args: Any) -> Any:
+            mode = _mode.get()
+            if mode is _INTERPRETED:  # called by an interpreted kernel
+                return function(*args)
+            if mode is _COMPILED or _Spent.seconds > _Spent.patience:
+                return kernel.compiled()(*args)
+            token = _mode.set(_INTERPRETED)
+            start = time.perf_counter()
+            try:
+                return function(*args)
+            finally:
+                _mode.reset(token)
+                _Spent.seconds += time.perf_counter() - start
+
+        call.kernel = kernel  # type: ignore[attr-defined]
+        return cast(_Function, call)
+
+    return make
+
+
+def compiled_form(plain: Callable[..., Any], **options: Any) -> Callable[[_Function], _Function]:
+    """Say what kernels compile where they call `plain`, which the interpreter goes on running as it is."""
+
+    def register(function: _Function) -> _Function:
+        plain.kernel = _Kernel(cast(FunctionType, function), options)  # type: ignore[attr-defined]
+        return function
+
+    return register
 
 
 def shared(**options: Any) -> Callable[[_Function], _Function]:

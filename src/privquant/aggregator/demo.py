@@ -18,13 +18,11 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from privquant._compiling import COMPILING, compiling
 from privquant.aggregator.operators import add_operator
 from privquant.aggregator.process import ServerProcess, free_port
 from privquant.aggregator.settings import Settings
@@ -145,27 +143,9 @@ class _Demo:
             "epsilon": self.epsilon,
             "planned_users": len(self.values),
         }
-        with self._server_compiles():
-            made = self._call("POST", "/v1/campaigns", form)
+        made = self._call("POST", "/v1/campaigns", form)
         self.key_fingerprint = made["key_fingerprint"]
         return str(made["id"])
-
-    @contextmanager
-    def _server_compiles(self) -> Iterator[None]:
-        """While the server makes its first campaign: pass on if it writes to its log that it compiles."""
-        made = threading.Event()
-
-        def watch() -> None:
-            while not made.wait(0.2):
-                if COMPILING in self.server.log.read_text():
-                    compiling()
-                    return
-
-        threading.Thread(target=watch, daemon=True).start()
-        try:
-            yield
-        finally:
-            made.set()
 
     def _invites(self, campaign: str) -> list[str]:
         found: list[str] = []

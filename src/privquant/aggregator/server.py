@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
-from privquant._compiling import announce
+from privquant._numba import stay_interpreted
 from privquant.aggregator import logs
 from privquant.aggregator.causes import cause_of
 from privquant.aggregator.keys import has_keys, open_keys
@@ -62,7 +62,7 @@ def serve(settings: Settings, listening: socket.socket, on_ready: Callable[[], N
     from privquant.aggregator.service import Service
 
     logs.configure(settings.log_level)
-    announce(logs.say)
+    stay_interpreted()  # a publish takes milliseconds; a compiler that starts in a request takes half a minute
     # The thread that commits waits for the interpreter's lock twice a group, by default up to 5 ms each time.
     sys.setswitchinterval(0.0005)
     service = Service(settings)

@@ -12,7 +12,6 @@ from pkgutil import iter_modules
 from types import ModuleType
 
 from privquant import __version__
-from privquant._compiling import announce
 from privquant.errors import InvalidInput, MissingDependency, PrivquantError
 
 # How `--help` orders the verbs; a verb module not named here comes last.
@@ -46,12 +45,6 @@ def _import(module: str) -> None:
         import_module(module)
     except (ImportError, ValueError, TypeError) as error:
         raise InvalidInput(f"--import takes the name of a module, got {module!r}: {error}") from error
-
-
-def _say_aside(line: str) -> None:
-    """On standard error, whose progress bar makes room for it; standard output is for results."""
-    room = "\r\x1b[K" if sys.stderr.isatty() else ""
-    print(f"{room}privquant: {line}", file=sys.stderr, flush=True)
 
 
 def main() -> None:
@@ -88,7 +81,6 @@ def main() -> None:
         for module in modules:
             _import(module)
 
-    announce(_say_aside)
     for verb in _verbs():
         verb.register(app)
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from privquant._numba import HAVE_NUMBA
+from privquant._numba import HAVE_NUMBA, runs_compiled
 from privquant.lab.engine.bayes_kernel import Asking, learn
 from privquant.lab.engine.random import draw_with_replacement, reported_ones, shuffle, states
 from privquant.lab.sample import Sample
@@ -40,6 +40,7 @@ def supports(template: Protocol, draw: str, schedule: Schedule = SUGGESTED) -> b
     )
 
 
+@runs_compiled
 def simulate(
     template: Protocol,
     sample: Sample,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privquant._numba import njit
+from privquant._numba import njit, runs_compiled
 from privquant.lab.engine.crowd import Crowd, at_most, draw, fill, new_crowd, new_list
 from privquant.lab.engine.samplers import binomial
 from privquant.lab.populations import OutOfUsers
@@ -86,6 +86,7 @@ def simulate(
     return outcomes(template, sample, trials, rng, draw=draw, schedule=schedule).answers
 
 
+@runs_compiled
 def outcomes(
     template: Protocol,
     sample: Sample,
@@ -184,7 +185,9 @@ def _likely(table: Table, search: Search, course: Course, cut: float, out: Ints)
     for j in range(course.quantiles.size):
         n, s, _ = counts_at(table, search, course.quantiles[j])
         profile(table, n, s, target_rate(search, course.quantiles[j]), 0.0, least, 1.0 - least)
-        best = table.fit[: count + 1].max()
+        best = table.fit[0]
+        for k in range(1, count + 1):
+            best = max(best, table.fit[k])
         first = 0
         while 2.0 * (best - table.fit[first]) > cut:
             first += 1

@@ -126,7 +126,7 @@ def _hypergeometric_core(good: int, bad: int, drawn: int, rng: np.random.Generat
         candidate = centre + width * (rng.random() - 0.5) / x
         if candidate < 0.0 or candidate >= end:
             continue
-        z = math.floor(candidate)
+        z = float(math.floor(candidate))
         if m - z > b:
             continue
         height = _log_split(z, g, b, m) - at_mode

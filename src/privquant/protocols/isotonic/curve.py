@@ -93,8 +93,10 @@ def _slopes(
     """Gradient and expected information of `_objective`."""
     left = math.exp(curve[1] - 0.5 * curve[2])
     right = math.exp(curve[1] + 0.5 * curve[2])
-    gradient[:] = 0.0
-    information[:, :] = 0.0
+    for i in range(3):
+        gradient[i] = 0.0
+        for j in range(3):
+            information[i, j] = 0.0
     turn = np.empty(3)
     for k in range(x.size):
         away = x[k] - curve[0]
@@ -118,11 +120,20 @@ def _slopes(
 
 
 @njit(cache=True)
+def _copy(curve: Floats, to: Floats) -> None:
+    # by hand, as all loops here: numba compiles a slice with everything that could be wrong with its shape
+    for i in range(3):
+        to[i] = curve[i]
+
+
+@njit(cache=True)
 def _solve(information: Floats, ridge: float, gradient: Floats, step: Floats) -> bool:
     """step = (information with a larger diagonal)^-1 gradient; False where that does not exist."""
-    a = information.copy()
-    step[:] = gradient
+    a = np.empty((3, 3))
     for i in range(3):
+        step[i] = gradient[i]
+        for j in range(3):
+            a[i, j] = information[i, j]
         a[i, i] = a[i, i] * (1.0 + ridge) + 1e-9
     for i in range(3):
         if not a[i, i] > 1e-12:
@@ -185,7 +196,7 @@ def _start(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: 
             found = _objective(x, n, s, kappa, least, height, trial)
             if found > best:
                 best = found
-                curve[:] = trial
+                _copy(trial, curve)
     return curve
 
 
@@ -212,7 +223,7 @@ def _climb(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: 
             if found >= best:
                 gain = found - best
                 best = found
-                curve[:] = trial
+                _copy(trial, curve)
                 ridge = max(0.2 * ridge, 1e-6)
                 break
             ridge = max(6.0 * ridge, 1e-3)
@@ -294,7 +305,10 @@ def curve_crossing(table: Table, search: Search, quantile: float, origin: int, l
     curve = fit_curve(x, reports, ones, kappa, least, height)
     # without a floor the best cell has the likelihood of the isotonic fit itself
     profile(table, reports, ones, rate, 0.0, least, 1.0 - least)
-    ahead = table.fit[: count + 1].max() - _objective(x, reports, ones, kappa, least, height, curve)
+    free = table.fit[0]
+    for k in range(1, count + 1):
+        free = max(free, table.fit[k])
+    ahead = free - _objective(x, reports, ones, kappa, least, height, curve)
     if ahead > DOUBT * math.log(math.e + kappa * kappa * total):
         return -1
     return _index_at(search, origin, curve[0] * unit)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from privquant._numba import HAVE_NUMBA, njit
+from privquant._numba import HAVE_NUMBA, njit, runs_compiled
 from privquant.lab.sample import Sample
 from privquant.protocols.tree.encodings import bit_law, rows
 from privquant.protocols.tree.hierarchical import Hierarchical, answer_from_levels
@@ -24,6 +24,7 @@ _DEVIATIONS, _MARGIN = 12.0, 30
 _GUIDE = 1024
 
 
+@runs_compiled
 def whole_trees(
     template: Hierarchical, sample: Sample, trials: int, rng: np.random.Generator, *, draw: str
 ) -> Ints:
