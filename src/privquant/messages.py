@@ -252,6 +252,15 @@ def _finite(value: int | float | None) -> int | float | None:
     return None if value in (math.inf, -math.inf) else value
 
 
+def _shown(value: int | float | None) -> str:
+    """A value in a sentence: whole numbers whole, others to six digits."""
+    if value is None:
+        return "no bound"
+    if value in (math.inf, -math.inf):
+        return "the end of the data"
+    return str(value) if isinstance(value, int) else f"{value:.6g}"
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """A certified interval: bounds on the quantile.
@@ -300,9 +309,131 @@ class Rank:
 
     def __str__(self) -> str:
         return (
-            f"rank within {100 * self.quantile:g} % +- {100 * self.within:.2g} % with "
-            f"{100 * self.confidence:g} % confidence, by simulation"
+            f"rank within {100 * self.quantile:g} % +- {100 * self.within:.2g} % in {100 * self.confidence:g} % of "
+            "simulated runs on five shapes of data; nothing is proven for this protocol"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Certain:
+    """What holds for any data, by proof (docs/statements.md): some value from low to high has about the right rank.
+
+    Parameters
+    ----------
+    quantile : float
+        The quantile asked for.
+    low, high : int, float or None
+        Values; None is "no bound" on that side.
+    within : float
+        The slack of rank: 0.05 is 5 percentile points.
+    confidence : float
+        Probability with which it holds.
+    """
+
+    quantile: float
+    low: int | float | None
+    high: int | float | None
+    within: float
+    confidence: float
+
+    def to_dict(self) -> dict[str, Any]:
+        form = {name: getattr(self, name) for name in self.__slots__}
+        return form | {"low": _finite(self.low), "high": _finite(self.high)}
+
+    def __str__(self) -> str:
+        where = f"from {_shown(self.low)} to {_shown(self.high)}"
+        if self.low is None and self.high is None:
+            return "certain: nothing, from so few users"
+        if self.high is None:
+            where = f"of {_shown(self.low)} or more"
+        elif self.low is None:
+            where = f"of {_shown(self.high)} or less"
+        sides = [
+            side
+            for side, end, reached in (
+                ("lower", self.low, self.quantile - self.within <= 0.0),
+                ("upper", self.high, self.quantile + self.within >= 1.0),
+            )
+            if end is None or reached
+        ]
+        end = f"; no {' and no '.join(sides)} bound on the quantile itself from so few users" if sides else ""
+        return (
+            f"certain, for any data: with {100 * self.confidence:g} % confidence some value {where} has a rank "
+            f"within {100 * self.within:.2g} points of {100 * self.quantile:g} % in the population the users were "
+            f"drawn from, if each answered once and not answering is unrelated to the answer{end}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Typical:
+    """What 95 % of runs like this one do on smooth data; experience, no proof.
+
+    Parameters
+    ----------
+    quantile : float
+        The quantile asked for.
+    low, high : int or float
+        Values between which the fitted curve has these ranks.
+    within : float
+        Half-width of rank, among the people asked.
+    """
+
+    quantile: float
+    low: int | float
+    high: int | float
+    within: float
+
+    def to_dict(self) -> dict[str, Any]:
+        form = {name: getattr(self, name) for name in self.__slots__}
+        return {"kind": "smooth"} | form | {"low": _finite(self.low), "high": _finite(self.high)}
+
+    def __str__(self) -> str:
+        return (
+            f"typical, on smooth data: 95 % of such runs land within {100 * self.within:.2g} points of "
+            f"{100 * self.quantile:g} % among the people asked, here about {_shown(self.low)} to "
+            f"{_shown(self.high)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Lump:
+    """Why nothing is called typical: many users seem to share the values from low to high.
+
+    Parameters
+    ----------
+    low, high : int or float
+        Where the lump is.
+    jump : float
+        About how much the rank rises there.
+    """
+
+    low: int | float
+    high: int | float
+    jump: float
+
+    def to_dict(self) -> dict[str, Any]:
+        form = {name: getattr(self, name) for name in self.__slots__}
+        return {"kind": "lumpy"} | form | {"low": _finite(self.low), "high": _finite(self.high)}
+
+    def __str__(self) -> str:
+        where = f"from {_shown(self.low)} to {_shown(self.high)}"
+        if self.low == self.high:
+            where = f"near {_shown(self.high)}"
+        return (
+            f"typical: nothing, the data look lumpy near the answer (rank seems to rise by about "
+            f"{100 * self.jump:.2g} points {where})"
+        )
+
+
+def error_statement(form: Mapping[str, Any] | None) -> Certain | Typical | Lump | None:
+    """The statement a `to_dict()` wrote down."""
+    if form is None:
+        return None
+    given = dict(form)
+    kind = given.pop("kind", None)
+    if kind == "lumpy":
+        return Lump(**given)
+    return Typical(**given) if kind == "smooth" else Certain(**given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,8 +458,12 @@ class Estimate:
         The value's place in the domain.
     interval : Interval, optional
         A certified interval, where one was asked for.
+    certain : Certain, optional
+        What holds for any data; said by `stated`, of isotonic search.
+    typical : Typical or Lump, optional
+        What most runs do on smooth data, or where the data are lumpy; said by `stated`, of isotonic search.
     rank : Rank, optional
-        How far the rank may be off; said by `stated`, a protocol leaves it empty.
+        How far the rank was off in simulations; said by `stated`, of the other protocols.
     unused : int
         Reports heard but not used, late to a closed round.
     notes : tuple of str
@@ -343,6 +478,8 @@ class Estimate:
     bin: str | None = None
     index: int | None = None
     interval: Interval | None = None
+    certain: Certain | None = None
+    typical: Typical | Lump | None = None
     rank: Rank | None = None
     unused: int = 0
     notes: tuple[str, ...] = ()
@@ -352,8 +489,9 @@ class Estimate:
         form = {name: getattr(self, name) for name in self.__slots__}
         form["value"] = _finite(self.value)
         form["guarantee"] = self.guarantee.to_dict()
-        form["interval"] = None if self.interval is None else self.interval.to_dict()
-        form["rank"] = None if self.rank is None else self.rank.to_dict()
+        for name in ("interval", "certain", "typical", "rank"):
+            said = getattr(self, name)
+            form[name] = None if said is None else said.to_dict()
         form["notes"] = list(self.notes)
         return form
 
@@ -366,7 +504,21 @@ class Estimate:
         if self.guarantee.delta:
             privacy += f", delta={self.guarantee.delta:.2g}"
         interval = f", {self.interval}" if self.interval is not None else ""
+        if self.typical is not None or self.certain is not None:
+            interval += f"; {self._known()}"
         return (
             f"Estimate({shown}{where} at quantile {self.quantile:g}{interval}; {self.users} users heard, "
             f"{self.guarantee.trust} {privacy}, {self.protocol})"
         )
+
+    def _known(self) -> str:
+        """How far off it may be, in a few words; the whole sentences are those of `typical` and `certain`."""
+        parts = []
+        if isinstance(self.typical, Typical):
+            parts.append(f"typically {_shown(self.typical.low)} .. {_shown(self.typical.high)}")
+        elif self.typical is not None:
+            parts.append("lumpy data")
+        if self.certain is not None:
+            low, high = (_shown(end) for end in (self.certain.low, self.certain.high))
+            parts.append(f"certain {low} .. {high} to {100 * self.certain.within:.2g} points of rank")
+        return ", ".join(parts)

@@ -12,8 +12,8 @@ from privquant.lab import paper_problems, trials
 from privquant.lab.populations import CountUsers, Users
 from privquant.lab.run import drive, run
 from privquant.lab.sample import Sample
-from privquant.messages import Interval
-from privquant.planning import rank, statement
+from privquant.messages import Interval, Lump, error_statement
+from privquant.planning import statement
 from privquant.planning.statement import interval_sentence, stated, stated_estimates
 from privquant.protocols.registry import protocol, protocol_names
 
@@ -64,8 +64,8 @@ print(sorted(name for name in sys.modules if name.startswith("privquant.planning
 def test_many_trials_compute_no_statement(monkeypatch):
     """Neither the engines nor asking the object itself; one run that a person reads does."""
     said = []
-    real = rank.rank_within
-    monkeypatch.setattr(statement, "rank_within", lambda *a, **k: said.append(a) or real(*a, **k))
+    real = statement.certain_of
+    monkeypatch.setattr(statement, "certain_of", lambda *a: said.append(a) or real(*a))
     for name in ("naive", "isotonic", "bayess"):
         trials(VALUES[:60], protocol=name, epsilon=1.0, domain=DOMAIN, trials=3, seed=1)
     from privquant.lab.engine import simulate_by_asking
@@ -77,25 +77,66 @@ def test_many_trials_compute_no_statement(monkeypatch):
     assert len(said) == 1
 
 
-def test_an_estimate_says_how_far_off_runs_like_it_are():
+def test_an_estimate_says_what_is_certain_and_what_is_typical():
     made = protocol("isotonic", DOMAIN, users=2500, epsilon=1.0)
-    assert stated(made.estimate(), made).rank is None
+    bare = stated(made.estimate(), made)
+    assert (bare.certain, bare.typical, bare.rank) == (None, None, None)
     found = run(made, CountUsers(SAMPLE, np.random.default_rng(1)))
-    # the limit at this coin is 4.2 points; the worst anybody could be off is 50
-    assert 0.035 < found.rank.within < 0.15
-    assert str(found.rank).startswith("rank within 50 % +- ")
+    assert found.rank is None
+    assert found.certain.low <= found.value <= found.certain.high
+    # a rank known to the standard deviation of all reports at the quantile itself, 2.2 points, some times over
+    assert 0.05 < found.certain.within < 0.12
+    assert found.typical.low <= found.value <= found.typical.high
+    assert found.typical.within < found.certain.within
     assert stated(found, made) == found == stated(made.estimate(), made)
 
 
-def test_users_are_counted_for_one_quantile():
-    """With several quantiles each counts on its own part; an interval's two sides take theirs out of it."""
-    alone = stated_estimates(finished())[0].rank.within
-    third = stated_estimates(finished(quantile=[0.25, 0.5, 0.75]))[1].rank.within
-    beside = stated_estimates(finished(interval=0.95))[0].rank.within
-    fewer = rank.rank_within("isotonic", finished().guarantee, users=2500 // 3, size=SIZE, quantile=0.5)
-    assert third == fewer.within
+def test_the_two_sentences_say_which_is_which_and_of_whom():
+    found = stated_estimates(finished())[0]
+    assert str(found.certain).startswith("certain, for any data: with 95 % confidence some value from ")
+    assert "in the population the users were drawn from, if each answered once" in str(found.certain)
+    assert str(found.typical).startswith("typical, on smooth data: 95 % of such runs land within ")
+    assert "among the people asked" in str(found.typical)
+    for said in (found.certain, found.typical):
+        assert error_statement(said.to_dict()) == said
+    assert "typically" in repr(found)
+    assert "certain" in repr(found)
+
+
+def test_several_quantiles_and_an_interval_leave_each_search_fewer_reports():
+    alone = stated_estimates(finished())[0].certain.within
+    third = stated_estimates(finished(quantile=[0.25, 0.5, 0.75]))[1].certain.within
+    beside = stated_estimates(finished(interval=0.95))[0].certain.within
     assert alone < beside
     assert alone < third
+
+
+def test_where_ranks_reach_the_end_no_bound_on_the_quantile_is_claimed():
+    high = stated_estimates(finished(quantile=0.99))[0]
+    assert 0.99 + high.certain.within >= 1.0
+    assert str(high.certain).endswith("no upper bound on the quantile itself from so few users")
+    middle = stated_estimates(finished(epsilon=3.0))[0]
+    assert "no upper bound" not in str(middle.certain)
+
+
+def test_too_few_users_are_told_that_they_say_nothing():
+    few = stated_estimates(finished(users=12, epsilon=0.5))[0]
+    assert (few.certain, few.typical) == (None, None)
+    assert few.notes == ("12 reports at this epsilon say next to nothing about the quantile",)
+
+
+def test_a_lump_is_named_instead_of_called_typical():
+    """45 % of all users share one value, at ranks .22 to .67: seen in at least 30 of 40 runs, a fixed seed each."""
+    rng = np.random.default_rng(5)
+    values = np.where(rng.random(4000) < 0.45, 400, rng.integers(0, 1000, 4000))
+    lumpy = 0
+    for seed in range(40):
+        found = pq.quantile(values, 0.35, epsilon=2.0, domain=DOMAIN, rng=seed)
+        lumpy += isinstance(found.typical, Lump) or found.typical is None
+        assert found.rank is None
+        if isinstance(found.typical, Lump):
+            assert str(found.typical).startswith("typical: nothing, the data look lumpy near the answer")
+    assert lumpy >= 30
 
 
 NOT_MEASURED = [
@@ -158,7 +199,8 @@ def test_a_padded_quantile_claims_nothing_from_a_table_of_medians(name):
     direct = paper_problems.empirical_quantile(
         VALUES, 0.9, epsilon=2.0, domain=DOMAIN, rng=np.random.default_rng(1), protocol=name
     )
-    assert direct.rank.quantile == 0.9
+    said = direct.certain if name == "isotonic" else direct.rank
+    assert said.quantile == 0.9
 
 
 def test_liars_are_told_the_same_in_a_plan_and_in_a_run():

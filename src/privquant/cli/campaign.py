@@ -16,7 +16,7 @@ from privquant.cli._domain import domain_of
 from privquant.cli._quantiles import quantiles_of
 from privquant.cli._server import call
 from privquant.errors import InvalidInput, PrivquantError
-from privquant.messages import Guarantee, Rank
+from privquant.messages import Guarantee, Rank, error_statement
 from privquant.validation import check_count
 
 _CALL = 100_000  # invites a request
@@ -126,8 +126,10 @@ def show(
         shown = "no answer yet" if estimate["value"] is None and not estimate["bin"] else estimate["value"]
         where = f" in {estimate['bin']}" if estimate["bin"] else ""
         typer.echo(f"quantile {estimate['quantile']:g}: {shown}{where}")
-        if estimate["rank"] is not None:
-            typer.echo(f"  {Rank(**estimate['rank'])}")
+        said = [error_statement(estimate[name]) for name in ("certain", "typical")]
+        for statement in (*said, Rank(**estimate["rank"]) if estimate["rank"] else None):
+            if statement is not None:
+                typer.echo(f"  {statement}")
         for note in estimate["notes"]:
             typer.echo(f"  {note}")
     typer.echo(found["privacy"])

@@ -14,7 +14,7 @@ import typer
 from privquant.cli._domain import domain_of
 from privquant.cli._quantiles import quantiles_of
 from privquant.errors import InvalidInput
-from privquant.messages import Rank
+from privquant.messages import Rank, error_statement
 from privquant.validation import check_count
 
 _FLAGS = {
@@ -159,8 +159,11 @@ def _show(rows: list[dict[str, object]], guarantees: list[str], file: Path, colu
                 f"quantile {row['quantile']:g}: certified between {'no bound' if low is None else low} and "
                 f"{'no bound' if high is None else high} ({row['interval']['confidence']:.0%})"
             )
-        if isinstance(row["rank"], dict):
-            console.print(f"quantile {row['quantile']:g}: {Rank(**row['rank'])}")
+        for name in ("certain", "typical", "rank"):
+            form = row[name]
+            if isinstance(form, dict):
+                statement = Rank(**form) if name == "rank" else error_statement(form)
+                console.print(f"quantile {row['quantile']:g}: {statement}")
     for guarantee in guarantees:
         console.print(guarantee)
     said = [note for row in rows if isinstance(row["notes"], list) for note in row["notes"]]

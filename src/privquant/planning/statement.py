@@ -17,12 +17,12 @@ from dataclasses import replace
 from typing import Any
 
 from privquant.messages import Estimate, Guarantee, Interval, Rank
+from privquant.planning.error_statements import certain_of, typical_of
 from privquant.planning.rank import rank_within
 from privquant.privacy.coin import Coin
 from privquant.privacy.poisoning import breakdown, shift
 from privquant.privacy.shuffle import guarantee_of_rounds
 from privquant.protocols.base import Protocol
-from privquant.protocols.isotonic.interval import QUOTA
 from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.protocols.tree.hierarchical import Hierarchical
 
@@ -52,8 +52,18 @@ def stated(estimate: Estimate, protocol: Protocol) -> Estimate:
     failed = _failure(protocol) if estimate.value is None and estimate.bin is None else None
     if failed is not None and failed not in notes:
         notes = (*notes, failed)
-    promised = guarantee_of(protocol)
-    return replace(estimate, rank=rank_of(estimate, protocol), notes=notes, guarantee=promised)
+    whole = replace(estimate, notes=notes, guarantee=guarantee_of(protocol))
+    if not isinstance(protocol, Isotonic):
+        return replace(whole, rank=rank_of(estimate, protocol))
+    # A run on the lab's engine leaves its answer, not its table: nothing is said of it.
+    if estimate.index is None or protocol.heard == 0:
+        return whole
+    where = (protocol, estimate.quantile, estimate.index)
+    certain, typical = certain_of(*where), typical_of(*where)
+    if certain is None and typical is None and protocol.domain.size > 1:
+        nothing = f"{estimate.users:,} reports at this epsilon say next to nothing about the quantile"
+        whole = replace(whole, notes=notes if nothing in notes else (*notes, nothing))
+    return replace(whole, certain=certain, typical=typical)
 
 
 def stated_estimates(protocol: Protocol) -> list[Estimate]:
@@ -90,7 +100,7 @@ def rank_of(estimate: Estimate, protocol: Protocol) -> Rank | None:
     return rank_within(
         protocol.name,
         estimate.guarantee,
-        users=_users_of_one_quantile(protocol, estimate.users),
+        users=estimate.users,
         size=protocol.domain.size,
         quantile=estimate.quantile,
     )
@@ -101,16 +111,6 @@ def _was_measured(protocol: Protocol) -> bool:
     if isinstance(protocol, Hierarchical):
         chosen["encoding"] = protocol.encoding  # left open, it follows from the domain's size
     return all(chosen[option] == value for option, value in _MEASURED.get(protocol.name, {}).items())
-
-
-def _users_of_one_quantile(protocol: Protocol, users: int) -> int:
-    """The users that the search for one quantile may count on."""
-    if not isinstance(protocol, Isotonic):
-        return users
-    # Reports are shared, but only a quantile's own part is sure to be asked near it; with an interval the two
-    # sides take their quotas out of it.
-    own = users / len(protocol.quantiles) * (1.0 if protocol.interval is None else 1.0 - 2.0 * QUOTA)
-    return max(1, int(own))
 
 
 def interval_sentence(interval: Interval, quantile: float) -> str:

@@ -192,6 +192,11 @@ class Isotonic(ThresholdProtocol):
 
     # -- hearing -----------------------------------------------------------------------------------------------
 
+    @property
+    def table(self) -> Table:
+        """The counts as the kernels hold them; a later report may put another in its place."""
+        return self._table
+
     def coins(self) -> frozenset[int]:
         return frozenset(self._coins)
 

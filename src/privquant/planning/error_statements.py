@@ -1,0 +1,79 @@
+"""What the reports of isotonic search say about its answer: what is certain, and what is typical.
+
+Both are read from the finished protocol's own table. `certain` holds for any data, by proof (docs/statements.md);
+`typical` is experience with smooth data, and is withheld where the table does not look smooth. They differ in kind,
+and are never put in each other's words.
+"""
+
+from __future__ import annotations
+
+from privquant.domain import Domain
+from privquant.messages import Certain, Lump, Typical
+from privquant.protocols.isotonic import certain as certainty
+from privquant.protocols.isotonic import typical as experience
+from privquant.protocols.isotonic.allocation import SEARCH
+from privquant.protocols.isotonic.protocol import Isotonic
+from privquant.protocols.isotonic.rules import is_extreme
+
+CONFIDENCE = 0.95
+
+
+def certain_of(protocol: Isotonic, quantile: float, answer: int) -> Certain | None:
+    """What is certain about the answer; None where so few reports say nothing."""
+    own = _own_counts(protocol, quantile)
+    if not own or protocol.domain.size == 1:
+        return None
+    table = certainty.table_of(protocol.search, own)
+    found = certainty.certain(
+        table, protocol.search, quantile, answer, spread=protocol.spread > 0.0, confidence=CONFIDENCE
+    )
+    if found is None:
+        return None
+    low = None if found.low < 0 else lower_edge(protocol.domain, found.low)
+    high = None if found.high < 0 else protocol.domain.value(found.high)
+    return Certain(quantile, low, high, found.within, found.confidence)
+
+
+def typical_of(protocol: Isotonic, quantile: float, answer: int) -> Typical | Lump | None:
+    """What is typical of the answer on smooth data, or where the data are lumpy; None from too few reports."""
+    if protocol.heard == 0 or protocol.domain.size == 1:
+        return None
+    boosted = protocol.course.bulk > 0 and bool(is_extreme(quantile))
+    part = 1.0 / len(protocol.quantiles)
+    found = experience.typical(protocol.table, protocol.search, quantile, boosted, answer, part=part, people=True)
+    domain = protocol.domain
+    if isinstance(found, experience.Lump):
+        return Lump(lower_edge(domain, found.low), domain.value(found.high), found.jump)
+    if found is None or found.within >= max(quantile, 1.0 - quantile):
+        return None  # any rank would be within it
+    return Typical(quantile, lower_edge(domain, found.low), domain.value(found.high), found.within)
+
+
+def _own_counts(protocol: Isotonic, quantile: float) -> list[tuple[int, int, int, int]]:
+    """(row of the coin, threshold, reports, ones) of the reports asked by the search for this quantile.
+
+    Left out are the bulk phase and the opening rounds of a run in fixed rounds: which they are follows from the
+    plan, not from what they answered.
+    """
+    which = protocol.quantiles.index(quantile)
+    roles = protocol.course.roles
+    rows = {coin: row for row, coin in enumerate(sorted(protocol.coins()))}
+    opened = set()
+    if protocol.rounds is not None:
+        asked = 0
+        for number, (size, _) in enumerate(protocol.rounds, start=1):
+            if asked >= max(certainty.OPENING * protocol.users, protocol.course.bulk):
+                opened.add(number)
+            asked += size
+    else:
+        opened.add(SEARCH)
+    return [
+        (rows[coin], threshold, reports, ones)
+        for (phase, arm, coin, threshold), reports, ones in protocol.counts()
+        if phase in opened and arm == roles * which
+    ]
+
+
+def lower_edge(domain: Domain, index: int) -> int | float:
+    """The least value that an index stands for: a bin's lower edge is the upper edge of the bin before it."""
+    return domain.value(index if domain.bin(index) is None else max(index - 1, 0))
