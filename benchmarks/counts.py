@@ -1,8 +1,9 @@
-"""Naive search and the tree by exact counts: against asking every simulated user, and from n = 10^4 to 10^8.
+"""Trials by exact counts: against asking every simulated user or asking by counts, and from n = 10^4 to 10^8.
 
 A row of the first kind times a trial of the protocol object asking users one by one (in random order, each with
-their own coin) against a trial by counts, side by side. A row of the second kind is a trial's cost over its cost at
-n = 10^4: users are given as a histogram, whose making is not part of a trial.
+their own coin) against a trial by counts, side by side. For isotonic search in rounds the object asks by counts
+too, on the same schedule: the way of trials that no engine supports. A row of the last kind is a trial's cost over
+its cost at n = 10^4: users are given as a histogram, whose making is not part of a trial.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from measure import Row, row, seconds, side_by_side
 
 from privquant.domain import Integers
 from privquant.lab.data import dataset
-from privquant.lab.engine import simulator
+from privquant.lab.engine import simulate_by_asking, simulator
 from privquant.lab.populations import Users
 from privquant.lab.run import run
 from privquant.lab.sample import Sample
+from privquant.lab.schedule import Schedule
 from privquant.protocols.base import Protocol
 from privquant.protocols.registry import protocol
 
@@ -31,6 +33,7 @@ CASES = (
 )
 GROWING = (10**4, 10**5, 10**6, 10**7, 10**8)
 BLOCK = 50
+ASKED = 5
 TURNS = 40
 
 
@@ -59,6 +62,21 @@ def against_asking() -> list[Row]:
         )
         found.append(row("by users over by counts", f"{title}, n = {n}, B = 4^8", asked, counted / BLOCK, "trial"))
     return found
+
+
+def in_rounds() -> list[Row]:
+    """Isotonic search spread over posterior quantiles, in 32 rounds."""
+    n, size, schedule = 2500, 4**9, Schedule.rounds(32)
+    sample = dataset("pareto", n=n, size=size).sample()
+    template = protocol("isotonic", Integers(0, size - 1), users=n, epsilon=0.879, spread=0.25)
+    rng = np.random.default_rng(1)
+    fast = simulator(template, schedule=schedule)
+    asked, counted = side_by_side(
+        partial(simulate_by_asking, template, sample, ASKED, rng, schedule=schedule),
+        partial(fast, template, sample, BLOCK, rng, schedule=schedule),
+    )
+    case = f"isotonic in 32 rounds, n = {n}, B = 4^9"
+    return [row("asking the object over the engine", case, asked / ASKED, counted / BLOCK, "trial")]
 
 
 def histogram(n: int) -> Sample:
@@ -92,10 +110,10 @@ def growth() -> list[Row]:
 
 
 def rows() -> list[Row]:
-    return against_asking() + growth()
+    return against_asking() + in_rounds() + growth()
 
 
 if __name__ == "__main__":
     for line in rows():
         cost, ratio = 1e6 * line["ours_seconds"], line["ratio"]
-        print(f"{line['benchmark']:26} {line['case']:48} {cost:10.1f} us {ratio:10.2f}")
+        print(f"{line['benchmark']:33} {line['case']:48} {cost:10.1f} us {ratio:10.2f}")

@@ -22,7 +22,7 @@ from privquant import wire
 from privquant.aggregator.operators import add_operator
 from privquant.aggregator.process import ServerProcess, free_port
 from privquant.aggregator.settings import Settings
-from privquant.aggregator.store.migrate import migrate, open_engine
+from privquant.aggregator.store.migrate import opened
 from privquant.device import Device, Policy, Rule, Transport, ledger
 from privquant.domain import Integers
 
@@ -36,12 +36,8 @@ FORM = {
 
 
 async def operator(settings: Settings) -> str:
-    engine = open_engine(settings)
-    try:
-        await migrate(engine)
+    async with opened(settings) as engine:
         return await add_operator(engine, "bench")
-    finally:
-        await engine.dispose()
 
 
 def side_by_side(invites: list[str], ways: list[Callable[[int, str], None]]) -> list[float]:

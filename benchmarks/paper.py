@@ -14,9 +14,9 @@ from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
 from measure import Row, seconds
 
+from privquant.lab.experiment.runner import run_cells
 from privquant.lab.studies.paper.figure import Effort
 from privquant.lab.studies.paper.pareto import FIGURES
-from privquant.lab.sweep import run_cells
 
 
 def processor() -> float:

@@ -24,8 +24,10 @@ ROOT = Path(__file__).resolve().parent.parent
 SECTIONS = {
     "bayes": "BayesLearn on our posterior against a dense update of all B weights a user, as the authors' program "
     "does it. Ratio: dense over ours, a user.",
-    "counts": "Naive search and the tree by exact counts against asking every simulated user. Ratio: by users over "
-    "by counts, a trial.",
+    "counts": "Trials by exact counts against asking every simulated user, and isotonic search in rounds against "
+    "its protocol object asking by counts. Ratio: asking over the engine, a trial.",
+    "isotonic": "Isotonic search by counts, to 10^9 users, against asking every simulated user one by one. "
+    "Ratio: one by one over by counts, a trial.",
     "unary": "Optimized unary encoding of pure-ldp, the library of the paper's experiments, against ours. Ratio: "
     "theirs over ours, a user.",
     "paper": "All Pareto cells of the paper: 6 data sets, 10 epsilons, 200 trials, 3 mechanisms, argmin included.",

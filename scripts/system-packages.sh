@@ -1,10 +1,14 @@
 #!/bin/sh
-# Installs the servers the tests start themselves. Does nothing where they are there already.
+# Installs the servers and the browser the tests start themselves. Does nothing where they are there already.
 set -eu
 have_postgres() { ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; }
-have_postgres && exit 0
+have_chromium() { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null 2>&1
+wanted=""
+have_postgres || wanted="$wanted postgresql"
+have_chromium || wanted="$wanted chromium"
+[ -n "$wanted" ] || exit 0
 if [ "$(id -u)" -ne 0 ]; then
-  echo "The tests need PostgreSQL's server programs: install your distribution's 'postgresql' package." >&2
+  echo "The tests need PostgreSQL's server programs and Chromium: install your distribution's packages:$wanted." >&2
   exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
@@ -13,4 +17,5 @@ apt-get update -qq
 mkdir -p /etc/postgresql-common
 grep -qs '^create_main_cluster' /etc/postgresql-common/createcluster.conf \
   || echo 'create_main_cluster = false' >> /etc/postgresql-common/createcluster.conf
-apt-get install -y -qq --no-install-recommends postgresql >/dev/null
+# shellcheck disable=SC2086
+apt-get install -y -qq --no-install-recommends $wanted >/dev/null

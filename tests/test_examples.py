@@ -15,7 +15,9 @@ SAYS = {
         "BROKEN  finds_ties",
         "Estimate(0 at quantile 0.5; 5000 users",
     ),
+    "own_study.py": ("salary   naive  ", "heavy    isotonic, 8 rounds  "),
 }
+DRAWS = {"own_study.py": ["own_study.png"]}
 
 
 def test_every_example_is_tried():
@@ -23,13 +25,18 @@ def test_every_example_is_tried():
 
 
 @pytest.mark.parametrize("name", SAYS)
-def test_example(name):
+def test_example(name, tmp_path):
     done = subprocess.run(
-        [sys.executable, EXAMPLES / name], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, EXAMPLES / name], capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
     for text in SAYS[name]:
         assert text in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == DRAWS.get(name, [])
+
+
+def test_a_study_of_ones_own_is_short():
+    assert len((EXAMPLES / "own_study.py").read_text().splitlines()) <= 60
 
 
 def test_the_readme_shows_what_comes_out():

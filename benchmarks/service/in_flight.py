@@ -2,8 +2,9 @@
 
     python benchmarks/service/in_flight.py --campaigns 60
 
-Simulated campaigns over the aggregator's own fold: devices are handed the published queries until the next fold,
-which comes after a random number of them (exponential, with the mean given). Prints mean and 90 % rank error.
+Simulated campaigns over the aggregator's own protocol: devices are handed the published queries until the next are
+computed, which happens after a random number of them (exponential, with the mean given). Prints mean and 90 % rank
+error.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import argparse
 import random
 import statistics
 
-from privquant.aggregator.campaign_protocol import Fold
+from privquant.aggregator.campaign_protocol import CampaignProtocol
 from privquant.aggregator.demo import DOMAIN, people, rank_error
 from privquant.aggregator.store.base import Counts
 from privquant.messages import Query
@@ -40,11 +41,11 @@ def campaign(users: int, in_flight: int, spread: float, seed: int) -> float:
         issuer="0" * 64,
         nonce="0" * 32,
     )
-    fold = Fold(manifest)
+    search = CampaignProtocol(manifest)
     counts: dict[Query, tuple[int, int]] = {}
     done = 0
     while done < users:
-        hand = [query for query, count in fold.next_queries() for _ in range(count)]
+        hand = [query for query, count in search.next_queries() for _ in range(count)]
         rng.shuffle(hand)
         for place in range(min(users - done, max(1, int(rng.expovariate(1 / in_flight))))):
             query = hand[place % len(hand)]
@@ -52,8 +53,8 @@ def campaign(users: int, in_flight: int, spread: float, seed: int) -> float:
             answered, ones = counts.get(query, (0, 0))
             counts[query] = (answered + 1, ones + bit)
             done += 1
-        fold.update([Counts(query, *pair) for query, pair in counts.items()])
-    value = fold.estimates()[0].value
+        search.update([Counts(query, *pair) for query, pair in counts.items()])
+    value = search.estimates()[0].value
     assert isinstance(value, int)
     return rank_error(values, value, 0.5)
 

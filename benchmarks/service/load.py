@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import subprocess
 import sys
@@ -25,7 +26,7 @@ import psutil
 from privquant.aggregator.operators import add_operator
 from privquant.aggregator.process import ServerProcess, free_port
 from privquant.aggregator.settings import Settings
-from privquant.aggregator.store.migrate import migrate, open_engine
+from privquant.aggregator.store.migrate import opened
 from privquant.wire import Invite, token_hash
 
 TOP = 999_999
@@ -33,12 +34,8 @@ HERE = Path(__file__).parent
 
 
 async def operator_token(settings: Settings) -> str:
-    engine = open_engine(settings)
-    try:
-        await migrate(engine)
+    async with opened(settings) as engine:
         return await add_operator(engine, "load")
-    finally:
-        await engine.dispose()
 
 
 def build(folder: Path) -> Path:
@@ -57,23 +54,28 @@ def write_tokens(server: ServerProcess, campaign: str, token: str, count: int, f
                 out.write(f"{secret} {token_hash(secret)}\n")
 
 
-class Watch(threading.Thread):
-    """Samples the server's memory and processor time."""
+class Usage(threading.Thread):
+    """Samples the memory of the server and its workers; knows their processor time."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
-        self.process = psutil.Process(pid)
+        server = psutil.Process(pid)
+        self.processes = [server, *server.children()]
         self.memory: list[int] = []
         self.going = True
 
+    def cpu(self) -> float:
+        return sum(sum(process.cpu_times()[:2]) for process in self.processes)
+
     def run(self) -> None:
         while self.going:
-            self.memory.append(self.process.memory_info().rss >> 20)
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self.memory.append(sum(process.memory_info().rss for process in self.processes) >> 20)
             time.sleep(0.5)
 
 
 def groups(metrics: str) -> dict[str, float]:
-    """Mean size of a group and mean time its transaction took, from the server's own counters (one worker)."""
+    """Mean size of a group and mean time its transaction took, from the server's own counters."""
     found = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if not line.startswith("#"))
     number = max(float(found["privquant_group_asks_count"]), 1.0)
     return {
@@ -100,18 +102,18 @@ def measure(devices: int, connections: int, database: str, workers: int) -> dict
             campaign = server.call("POST", "/v1/campaigns", form, token=token)["id"]
             write_tokens(server, campaign, token, devices, data / "tokens")
             program = str(build(data))
-            watch = Watch(server.pid)
-            used = sum(watch.process.cpu_times()[:2])
-            watch.start()
+            usage = Usage(server.pid)
+            used = usage.cpu()
+            usage.start()
             where = [str(settings.port), campaign, str(data / "tokens"), str(connections), str(TOP)]
             found: dict[str, Any] = json.loads(
-                subprocess.run([program, *where], check=True, capture_output=True).stdout
+                subprocess.run([program, *where], check=True, stdout=subprocess.PIPE).stdout
             )
-            watch.going = False
-            watch.join()
-            found["server_cpu_seconds"] = round(sum(watch.process.cpu_times()[:2]) - used, 1)
-            quarter = watch.memory[len(watch.memory) // 4]
-            found["server_memory_mb"] = {"quarter": quarter, "end": watch.memory[-1], "max": max(watch.memory)}
+            usage.going = False
+            usage.join()
+            found["server_cpu_seconds"] = round(usage.cpu() - used, 1)
+            quarter = usage.memory[len(usage.memory) // 4]
+            found["server_memory_mb"] = {"quarter": quarter, "end": usage.memory[-1], "max": max(usage.memory)}
             found |= groups(server.call("GET", "/metrics"))
             server.kill()
             found["restart_seconds"] = round(server.start(), 2)

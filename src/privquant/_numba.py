@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:  # a compiled function is called like the function it was made from
     _Function = TypeVar("_Function", bound=Callable[..., Any])
     HAVE_NUMBA: bool
-    prange = range
+    BORROWED: dict[str, Any]
 
     def njit(**options: Any) -> Callable[[_Function], _Function]: ...
+
+    def compiled_form(plain: Callable[..., Any], **options: Any) -> Callable[[_Function], _Function]: ...
 
 else:
     try:
         from numba import njit as njit
-        from numba import prange as prange
 
         HAVE_NUMBA = True
     except ImportError:
         HAVE_NUMBA = False
-        prange = range
+        BORROWED = {}
 
         def njit(*args: Any, **options: Any) -> Any:
             """A decorator that leaves the function as it is."""
@@ -32,8 +33,19 @@ else:
 
             return leave
 
+        def compiled_form(plain: Callable[..., Any], **options: Any) -> Any:
+            """A decorator that leaves the function as it is: nothing is ever compiled."""
+            return lambda function: function
+
     else:
         from numba.core import event
+        from numba.core.options import DefaultOptions
+        from numba.extending import overload
+
+        # For a kernel that makes no array: those of its caller live on, so that none need be counted, which is an
+        # atomic operation a touch of an array in a tuple. The option is numba's own, not promised; without it the
+        # kernels are slower, no more.
+        BORROWED = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
 
         from privquant._compiling import compiling
 
@@ -49,3 +61,21 @@ else:
                 pass
 
         event.register("numba:compile", _Listener())
+
+        def compiled_form(plain: Callable[..., Any], **options: Any) -> Any:
+            """Say what kernels compile where they call `plain`, which the interpreter goes on running as it is."""
+
+            def register(function: Callable[..., Any]) -> Callable[..., Any]:
+                overload(plain, jit_options=options, strict=False)(lambda *args: function)
+                return function
+
+            return register
+
+
+def shared(**options: Any) -> Callable[[_Function], _Function]:
+    """A function that the interpreter runs as it is, and that compiles as a part of the kernels that call it."""
+
+    def share(function: _Function) -> _Function:
+        return compiled_form(function, **options)(function)
+
+    return share

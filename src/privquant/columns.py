@@ -2,12 +2,21 @@
 
 Nothing is guessed. Missing values and fractions under `Integers` are refused with their count unless the
 caller says what to do with them; values outside the domain are clamped and counted, or refused.
+
+A column is asked for what it lacks by its own library, and numpy sees what is left. A layer over all libraries
+(narwhals 2.28) takes no list, numpy array, pandas index or plain arrow array, and its `to_numpy` makes floats of
+nullable whole numbers (2^53 + 1 is lost): nearly all of this file would stay, beside a dependency.
 """
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -46,23 +55,25 @@ def to_indices(
     check_choice(outside, "outside", ("clamp", "refuse"))
     check_choice(missing, "missing", ("refuse", "drop"))
     check_choice(fractions, "fractions", ("refuse", "round"))
-    array = _as_array(values)
-    present, dropped = _without_missing(array, missing)
-    if present.size == 0:
+    array, dropped = _present(values)
+    if dropped and missing == "refuse":
+        raise InvalidInput(
+            f"{dropped} of {array.size + dropped} values are missing (None or NaN); "
+            "say missing='drop' to leave those users out"
+        )
+    if array.size == 0:
         raise InvalidInput(
             "there are no values: at least one is needed"
             + (f" ({dropped} missing were dropped)" if dropped else "")
         )
     if isinstance(domain, Integers):
-        return _integer_indices(present, domain, outside, fractions, dropped)
+        return _integer_indices(array, domain, outside, fractions, dropped)
     assert isinstance(domain, Grid)
-    numbers = present.astype(np.float64)
-    indices = np.searchsorted(np.asarray(domain.edges), numbers, side="left").astype(np.int64)
-    return Column(indices, 0, dropped, 0)
+    return Column(_grid_indices(array, domain.edges), 0, dropped, 0)
 
 
-def _as_array(values: Any) -> NDArray[Any]:
-    """One-dimensional array of numbers or objects; text, dates and tables are refused."""
+def _present(values: Any) -> tuple[NDArray[Any], int]:
+    """What is there of a column, as a one-dimensional array of numbers or objects, and how many were missing."""
     if isinstance(values, str | bytes):
         raise InvalidInput(f"values must be a column of numbers, got text {values!r:.60}")
     if hasattr(type(values), "columns") or isinstance(values, Mapping):
@@ -70,136 +81,124 @@ def _as_array(values: Any) -> NDArray[Any]:
         raise InvalidInput(
             f"values must be one column of numbers, got a {kind}; pick a column, as in table['name']"
         )
-    if isinstance(values, np.ma.MaskedArray):
-        values = values.tolist()  # None where it is masked
-    for method in ("to_numpy", "__array__"):  # pandas, polars, arrow; anything that knows how
-        if hasattr(values, method) and not isinstance(values, np.ndarray):
-            values = _foreign(values)
-            break
-    if not isinstance(values, np.ndarray):
-        if not isinstance(values, Iterable):
-            raise InvalidInput(f"values must be a column of numbers, got {values!r:.60}")
-        values = list(values) if not isinstance(values, Sequence) else values
-        try:
-            array = np.asarray(values)
-        except (ValueError, OverflowError) as error:
-            raise InvalidInput(f"values must be a flat column of numbers: {error}") from error
-        # numpy turns whole numbers mixed with None or beyond 64 bits into objects or floats; keep them exact
-        if array.dtype.kind == "f" and any(isinstance(v, int) and abs(v) > 2**53 for v in values):
-            array = np.array(values, dtype=object)
-    else:
-        array = values
+    if not isinstance(values, Iterable):
+        raise InvalidInput(f"values must be a column of numbers, got {values!r:.60}")
+    if not isinstance(values, Sequence) and not hasattr(values, "__array__"):
+        values = list(values)
+    held = _without_nulls(values)
+    array = held if isinstance(held, np.ndarray) else _array(held)
     if array.ndim != 1:
         raise InvalidInput(f"values must be one column, got an array of shape {array.shape}")
-    if array.dtype.kind not in "iufO" or (array.dtype.kind == "O" and array.size and not _numbers_only(array)):
-        wrong = next((v for v in array.tolist() if not _is_number_or_missing(v)), array.dtype.name)
-        raise InvalidInput(f"values must be numbers, got {wrong!r}")
-    return array
+    gone = _missing(array)
+    missing = int(gone.sum()) + (len(values) - len(held))
+    present = array[~gone] if gone.any() else array
+    _refuse_other_kinds(present, missing)
+    return present, missing
 
 
-def _foreign(values: Any) -> NDArray[Any]:
-    """pandas, polars and arrow columns, without turning nullable whole numbers into floats."""
-    dtype = str(getattr(values, "dtype", getattr(values, "type", "")))
-    nullable = any(word in dtype for word in ("Int", "UInt", "int", "uint"))
-    has_null = bool(getattr(values, "null_count", 0)) or (
-        hasattr(values, "isna") and bool(values.isna().any())  # pandas
-    )
-    if callable(getattr(values, "null_count", None)):  # polars: a method
-        has_null = bool(values.null_count())
-    if nullable and has_null:
-        listed = (
-            values.to_pylist()
-            if hasattr(values, "to_pylist")
-            else (values.to_list() if hasattr(values, "to_list") else list(values))
-        )
-        return np.array([None if _is_missing(v) else v for v in listed], dtype=object)
-    if hasattr(values, "to_pylist") and has_null:
-        return np.array(values.to_pylist(), dtype=object)
-    if hasattr(values, "combine_chunks"):  # arrow ChunkedArray
-        return np.asarray(values.to_numpy())
-    if hasattr(values, "to_numpy"):
-        try:
-            return np.asarray(values.to_numpy(zero_copy_only=False))  # arrow Array
-        except TypeError:
+def _without_nulls(values: Any) -> Any:
+    """The column without its nulls, by its own library: numpy would make floats of whole numbers among nulls."""
+    if isinstance(values, np.ma.MaskedArray):
+        return values.compressed()
+    for drop in ("dropna", "drop_nulls", "drop_null"):  # pandas, polars, arrow
+        if hasattr(values, drop):
+            return getattr(values, drop)()
+    return values
+
+
+def _array(values: Any) -> NDArray[Any]:
+    try:
+        if hasattr(values, "to_numpy") and not hasattr(values, "to_pylist"):  # arrow's refuses to copy
             return np.asarray(values.to_numpy())
-    return np.asarray(values)
+        # Kept as objects where numpy would make fractions of whole numbers, or numbers of truth values.
+        mixed = not hasattr(values, "__array__") and len(set(map(type, values))) > 1
+        return np.asarray(values, dtype=object if mixed else None)
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput(f"values must be a flat column of numbers: {error}") from error
+
+
+def _missing(array: NDArray[Any]) -> NDArray[np.bool_]:
+    if array.dtype.kind == "O":
+        return np.fromiter(map(_is_missing, array), dtype=bool, count=array.size)
+    if array.dtype.kind in "fmM":
+        return np.asarray(np.isnan(array))
+    return np.zeros(array.size, dtype=bool)
 
 
 def _is_missing(value: Any) -> bool:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
-    return isinstance(value, float | np.floating) and value != value
+    return value.is_nan() if isinstance(value, Decimal) else isinstance(value, Real) and value != value
 
 
-def _is_number_or_missing(value: Any) -> bool:
-    if isinstance(value, bool | np.bool_):
-        return False
-    return isinstance(value, int | float | np.integer | np.floating) or _is_missing(value)
+# What to do with a column of another kind; the expressions take a column of any library.
+_ADVICE: tuple[tuple[Any, str], ...] = (
+    (bool, "np.asarray(values).astype(int) makes it 1 and 0, for domain=Integers(0, 1)"),
+    (datetime | np.datetime64, "np.asarray(values, 'datetime64[s]').astype(int) counts seconds since 1970"),
+    (date, "np.asarray(values, 'datetime64[D]').astype(int) counts days since 1970"),
+    (timedelta | np.timedelta64, "np.asarray(values, 'timedelta64[s]').astype(int) counts seconds"),
+)
 
 
-def _numbers_only(array: NDArray[Any]) -> bool:
-    return all(_is_number_or_missing(v) for v in array.tolist())
+def _refuse_other_kinds(array: NDArray[Any], missing: int) -> None:
+    if array.dtype.kind in "iuf" or array.size == 0:
+        return
+    listed = [array[0]] if array.dtype.kind in "mM" else array.tolist()
+    other = {
+        kind
+        for kind in set(map(type, listed))
+        if not issubclass(kind, Real | Decimal) or issubclass(kind, bool | np.timedelta64)
+    }
+    for wrong in listed:
+        if type(wrong) in other:
+            advice = next((f": {said}" for kinds, said in _ADVICE if isinstance(wrong, kinds)), "")
+            if advice and missing:
+                advice += f"; leave the {missing} missing ones out before"
+            raise InvalidInput(f"values must be numbers, got {wrong!r:.60}{advice}")
 
 
-def _without_missing(array: NDArray[Any], missing: str) -> tuple[NDArray[Any], int]:
-    if array.dtype.kind == "O":
-        gone = np.fromiter((_is_missing(v) for v in array.tolist()), dtype=bool, count=array.size)
-    elif array.dtype.kind == "f":
-        gone = np.isnan(array)
-    else:
-        return array, 0
-    count = int(gone.sum())
-    if count and missing == "refuse":
-        raise InvalidInput(
-            f"{count} of {array.size} values are missing (None or NaN); say missing='drop' to leave those users out"
-        )
-    return (array[~gone], count) if count else (array, 0)
+def _grid_indices(array: NDArray[Any], edges: tuple[float, ...]) -> NDArray[np.int64]:
+    if array.dtype.kind != "O":
+        as_floats = array.astype(np.float64)
+        if array.dtype.kind == "f" or np.abs(as_floats).max() <= 2.0**53:
+            return np.searchsorted(np.asarray(edges), as_floats, side="left").astype(np.int64)
+    return np.array([bisect_left(edges, value) for value in array.tolist()], dtype=np.int64)
 
 
 def _integer_indices(array: NDArray[Any], domain: Integers, outside: str, fractions: str, dropped: int) -> Column:
-    rounded = 0
-    if array.dtype.kind == "O":
-        whole: list[int] = []
-        for value in array.tolist():
-            if isinstance(value, float) and not np.isfinite(value):
-                whole.append(domain.high + 1 if value > 0 else domain.low - 1)
-                continue
-            nearest = round(value)
-            rounded += nearest != value
-            whole.append(nearest)
-        _refuse_fractions(rounded, array.size, fractions)
-        clamped = sum(not domain.low <= v <= domain.high for v in whole)
-        _refuse_outside(clamped, array.size, domain, outside)
-        clipped = (min(max(v, domain.low), domain.high) - domain.low for v in whole)
-        return Column(np.fromiter(clipped, dtype=np.int64, count=len(whole)), clamped, dropped, rounded)
-    if array.dtype.kind == "f":
-        nearest_array = np.rint(array)
-        rounded = int((nearest_array != array).sum())
-        _refuse_fractions(rounded, array.size, fractions)
-        nearest_array = nearest_array.astype(np.float64)
-        if np.abs(nearest_array).max() >= 2.0**62:  # beyond exact int64 arithmetic: the slow, exact way
-            return _integer_indices(array.astype(object), domain, outside, fractions, dropped)
-        array = nearest_array.astype(np.int64)
-    below, above = array < domain.low, array > domain.high
-    clamped = int(below.sum() + above.sum())
-    _refuse_outside(clamped, array.size, domain, outside)
-    # Unsigned arithmetic wraps, so value - low is right even where the signed difference would overflow.
-    offset = array.astype(np.uint64) - np.uint64(domain.low % 2**64)
-    indices = np.where(below, np.uint64(0), np.where(above, np.uint64(domain.size - 1), offset))
-    return Column(indices.astype(np.int64), clamped, dropped, rounded)
-
-
-def _refuse_fractions(count: int, total: int, fractions: str) -> None:
-    if count and fractions == "refuse":
+    whole, rounded = _whole(array, domain)
+    if rounded and fractions == "refuse":
         raise InvalidInput(
-            f"{count} of {total} values have a fraction, but the domain is Integers; "
+            f"{rounded} of {array.size} values have a fraction, but the domain is Integers; "
             "say fractions='round', or use Grid or LogGrid for continuous values"
         )
-
-
-def _refuse_outside(count: int, total: int, domain: Integers, outside: str) -> None:
-    if count and outside == "refuse":
+    below, above = whole < domain.low, whole > domain.high
+    clamped = int(below.sum() + above.sum())
+    if clamped and outside == "refuse":
         raise InvalidInput(
-            f"{count} of {total} values are outside {domain.low} .. {domain.high}; "
+            f"{clamped} of {array.size} values are outside {domain.low} .. {domain.high}; "
             "say outside='clamp' to count them as the nearest end"
         )
+    indices = np.where(above, domain.size - 1, 0)
+    inside = whole[~(below | above)]
+    if whole.dtype.kind == "O":
+        offset = inside - domain.low
+    else:  # unsigned arithmetic wraps: value - low is right even where the signed difference would overflow
+        offset = inside.astype(np.uint64) - np.uint64(domain.low % 2**64)
+    indices[~(below | above)] = offset.astype(np.int64)
+    return Column(indices, clamped, dropped, rounded)
+
+
+def _whole(array: NDArray[Any], domain: Integers) -> tuple[NDArray[Any], int]:
+    """The nearest whole numbers, the infinite just outside the domain, and how many had a fraction."""
+    if array.dtype.kind in "iu":
+        return array, 0
+    if array.dtype.kind == "f":
+        nearest = np.rint(array).astype(np.float64)
+        if np.abs(nearest).max() < 2.0**62:  # beyond exact int64 arithmetic: the slow, exact way
+            return nearest.astype(np.int64), int((nearest != array).sum())
+    ends = {math.inf: domain.high + 1, -math.inf: domain.low - 1}
+    listed = array.tolist()
+    exact = [ends[value] if value in ends else round(value) for value in listed]
+    rounded = sum(a != b and abs(b) != math.inf for a, b in zip(exact, listed, strict=True))
+    return np.array(exact, dtype=object), rounded

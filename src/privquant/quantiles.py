@@ -20,7 +20,7 @@ from privquant.domain import Domain, given_domain
 from privquant.errors import InvalidInput
 from privquant.lab.engine import simulate_by_asking, simulator
 from privquant.lab.outside import warned
-from privquant.lab.populations import CountUsers, Users
+from privquant.lab.populations import population_of
 from privquant.lab.run import Progress, drive, generator
 from privquant.lab.sample import Sample
 from privquant.messages import Estimate
@@ -245,7 +245,7 @@ def _collect(
                 stated(protocol.estimate_at(int(index), q, users=sample.n), protocol)
                 for index, q in zip(answers, protocol.quantiles, strict=True)
             ]
-    drive(protocol, (CountUsers if by_count else Users)(sample, rng), progress=progress)
+    drive(protocol, population_of(protocol, sample, rng), progress=progress)
     return stated_estimates(protocol)
 
 

@@ -11,14 +11,14 @@ import asyncio
 from privquant.aggregator import group_commit as groups
 from privquant.aggregator import server
 from privquant.aggregator.settings import settings_from
-from privquant.aggregator.store.base import Ask, Outcome, Spend, What
+from privquant.aggregator.store.base import Ask, AskResult, Spend, What
 
 
 class EarlyGroupCommit(groups.GroupCommit):
-    async def _answer(self, group: list[tuple[Ask, asyncio.Future[Outcome]]]) -> None:
+    async def _answer(self, group: list[tuple[Ask, asyncio.Future[AskResult]]]) -> None:
         for ask, future in group:
             if isinstance(ask, Spend) and not future.done():
-                future.set_result(Outcome(What.COUNTED))
+                future.set_result(AskResult(What.COUNTED))
         await asyncio.sleep(0.05)  # so that nearly every kill falls between the two
         await super()._answer(group)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import sqlite3
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from privquant.aggregator.operators import add_operator
 from privquant.aggregator.process import ServerProcess, free_port
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema
-from privquant.aggregator.store.migrate import migrate, open_engine
+from privquant.aggregator.store.migrate import open_engine, opened
 from privquant.aggregator.store.operator_queries import find_campaign, reading
 from privquant.aggregator.tickets import TicketOffice
 from privquant.domain import Integers
@@ -56,6 +57,19 @@ class Stored:
     counted: int
 
 
+PAGE = 4_096
+
+
+def damage(file: Path, table: str) -> None:
+    """Overwrite the first page of one table."""
+    with sqlite3.connect(file) as db:
+        (page,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with file.open("r+b") as raw:
+        raw.seek((page - 1) * PAGE)
+        raw.write(b"\xa5" * PAGE)
+
+
 class Scene:
     """`database` empty for SQLite. The server is started by `start`, as often as wanted."""
 
@@ -68,12 +82,8 @@ class Scene:
         self.token = asyncio.run(self._operator())
 
     async def _operator(self) -> str:
-        engine = open_engine(self.settings)
-        try:
-            await migrate(engine)
+        async with opened(self.settings) as engine:
             return await add_operator(engine, "tester")
-        finally:
-            await engine.dispose()
 
     def call(self, method: str, path: str, form: Any = None) -> Any:
         return self.server.call(method, path, form, token=self.token)

@@ -137,12 +137,12 @@ def test_the_log_forgets_the_order_of_reports(store: str, tmp_path: Path, reques
             row = {"no": 1, "id": "0" * 64, "envelope": b"{}", "state": "open", "created": 0}
             await db.execute(schema.campaign.insert().values(row))
         await engine.dispose()
-        hot = open_device_store(settings)
+        store = open_device_store(settings)
         for k in range(count):
-            await hot.commit([Pin(1, b"%d" % k, b"box", 1), Spend(1, b"%d" % k, Query(k, 5), k % 2)])
+            await store.commit([Pin(1, b"%d" % k, b"box", 1), Spend(1, b"%d" % k, Query(k, 5), k % 2)])
         tail = await rows("tail")
-        await hot.seal(1)
-        await hot.close()
+        await store.seal(1)
+        await store.close()
         return tail, await rows("log")
 
     tail, log = asyncio.run(run())
@@ -170,17 +170,17 @@ def test_postgresql_keeps_no_transaction_number_that_joins_tokens_and_reports(
             row = {"no": 1, "id": "0" * 64, "envelope": b"{}", "state": "open", "created": 0}
             await db.execute(schema.campaign.insert().values(row))
         await engine.dispose()
-        hot = open_device_store(settings)
+        store = open_device_store(settings)
         db = await asyncpg.connect(fresh_database)
         for k in range(20):
-            await hot.commit([Spend(1, b"%d" % k, Query(k, 5), k % 2)])
+            await store.commit([Spend(1, b"%d" % k, Query(k, 5), k % 2)])
         found = [await db.fetchval(join.format("tail"))]
-        await hot.seal(1)
+        await store.seal(1)
         for table in ("tail", "log", "count"):
             found.append(await db.fetchval(join.format(table)))
         found.append(await db.fetchval("SELECT count(DISTINCT xmin::text) FROM log"))
         await db.close()
-        await hot.close()
+        await store.close()
         return found
 
     assert asyncio.run(run()) == [20, 0, 0, 0, 1]

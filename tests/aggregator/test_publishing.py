@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from privquant.aggregator.campaign_protocol import Fold
+from privquant.aggregator.campaign_protocol import CampaignProtocol
 from privquant.aggregator.campaigns import Campaigns, Draft
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.publisher import Publisher
@@ -20,16 +20,16 @@ from privquant.domain import Integers
 
 
 async def nothing(_campaign: str) -> None:
-    """No desk listens."""
+    """No cache listens."""
 
 
-async def report(hot: DeviceStore, number: int, start: int, count: int) -> None:
+async def report(store: DeviceStore, number: int, start: int, count: int) -> None:
     """`count` reports to what is published, a third of them ones."""
-    queries = [query for query, _ in await hot.published(number)]
+    queries = [query for query, _ in await store.published(number)]
     asks: list[Ask] = [
         Spend(number, b"%d" % k, queries[k % len(queries)], int(k % 3 == 0)) for k in range(start, start + count)
     ]
-    await hot.commit(asks)
+    await store.commit(asks)
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"])
@@ -45,23 +45,23 @@ def test_two_publishers_do_no_harm(store: str, tmp_path: Path, request: pytest.F
         async def lead() -> bool:
             return True
 
-        for hot in stores:
-            hot.try_lead = lead  # type: ignore[method-assign]  # both believe to be the one
+        for store in stores:
+            store.try_lead = lead  # type: ignore[method-assign]  # both believe to be the one
         campaigns = Campaigns(engine, stores[0], KeyRing(settings.keys), "http://127.0.0.1:1")
         draft = Draft("m", "?", Integers(0, 999), epsilon=1.0, planned_users=1_000)
         await campaigns.create(draft, "tester")
-        publishers = [Publisher(hot, nothing) for hot in stores]
+        publishers = [Publisher(store, nothing) for store in stores]
         for turn in range(6):
             await report(stores[turn % 2], 1, 40 * turn, 40)
             await asyncio.gather(*[publisher.turn() for publisher in publishers])
             (row,) = await stores[0].campaigns()
-            fresh = Fold(manifest_of(row.envelope))
+            fresh = CampaignProtocol(manifest_of(row.envelope))
             fresh.update(await stores[0].counts(1))
-            # Each kept its own fold over all turns; both published what a fold from nothing publishes.
+            # Each kept its own protocol over all turns; both published what one from nothing publishes.
             assert await stores[1].published(1) == fresh.next_queries()
             assert row.heard == 40 * (turn + 1)
-        for hot in stores:
-            await hot.close()
+        for store in stores:
+            await store.close()
         await engine.dispose()
 
     asyncio.run(run())
@@ -74,25 +74,25 @@ def test_the_publisher_waits_for_a_batch_and_starts_anew_when_counts_went_down(t
     async def run() -> list[int]:
         engine = open_engine(settings)
         await migrate(engine)
-        hot = open_device_store(settings)
-        campaigns = Campaigns(engine, hot, KeyRing(settings.keys), "http://127.0.0.1:1")
+        store = open_device_store(settings)
+        campaigns = Campaigns(engine, store, KeyRing(settings.keys), "http://127.0.0.1:1")
         await campaigns.create(Draft("m", "?", Integers(0, 999), epsilon=1.0, planned_users=10_000), "tester")
         published: list[str] = []
 
         async def heard(campaign: str) -> None:
             published.append(campaign)
 
-        publisher = Publisher(hot, heard)
+        publisher = Publisher(store, heard)
         seen = []
         for start, count in ((0, 1_000), (1_000, 5), (1_005, 30)):
-            await report(hot, 1, start, count)
+            await report(store, 1, start, count)
             await publisher.turn()
             seen.append(len(published))
         async with engine.execution_options(writes=True).begin() as db:
             await db.exec_driver_sql("DELETE FROM tail WHERE no % 2 = 0")
         await publisher.turn()
         seen.append(len(published))
-        await hot.close()
+        await store.close()
         await engine.dispose()
         return seen
 

@@ -15,8 +15,8 @@ from fleet import campaign_form, tokens_of
 from scene import Scene
 
 from privquant import wire
+from privquant.aggregator.operator_client import Refusal
 from privquant.aggregator.operators import add_operator, remove_operator
-from privquant.aggregator.process import ServerFailed
 from privquant.aggregator.server import run
 from privquant.aggregator.store.migrate import open_engine
 from privquant.device import Device, Policy, Rule, ServerRefused
@@ -73,6 +73,21 @@ def test_the_manifest_is_signed_and_may_be_cached_for_ever(scene: Scene, campaig
     assert wire.open_envelope(body, campaign_id=campaign, key_fingerprint=key).measurement == "commute-minutes"
     assert "immutable" in headers["cache-control"]
     assert "server" not in headers
+
+
+def test_every_route_of_the_table_is_served_and_in_the_document(scene: Scene, campaign: str) -> None:
+    paths = scene.call("GET", "/openapi.json")["paths"]
+    for route in wire.ROUTES:
+        assert list(paths[wire.path_of("{id}", route.name)]) == [route.method.lower()]
+        wrong = send(scene, "PUT", wire.path_of(campaign, route.name), b"")
+        assert (code(wrong), wrong[2]["allow"]) == ("method-not-allowed", route.method)
+        answer = send(scene, route.method, wire.path_of("3F", route.name), b"{}" if route.most_sent else None)
+        assert (answer[0], code(answer)) == (422, "invalid")
+        assert answer[2]["cache-control"] == "no-store"
+        assert "64 lower-case hex digits" in answer[1]["detail"]
+    assert {path for path in paths if path.rpartition("/")[2] in {route.name for route in wire.ROUTES}} == {
+        wire.path_of("{id}", route.name) for route in wire.ROUTES
+    }
 
 
 def test_a_token_keeps_the_query_it_was_given_first(scene: Scene, campaign: str) -> None:
@@ -227,11 +242,12 @@ def test_pause_resume_close_export_verify_delete(scene: Scene) -> None:
     assert turn("pause") == "paused"
     assert code(ask(scene, campaign, idle)) == "campaign-paused"
     assert report(scene, campaign, asked, ticket)[0] == 201
-    with pytest.raises(ServerFailed, match="conflict"):
+    with pytest.raises(Refusal, match="cannot pause") as refusal:
         turn("pause")
+    assert refusal.value.code == "conflict"
     assert turn("resume") == "open"
     assert ask(scene, campaign, idle)[0] == 200
-    with pytest.raises(ServerFailed, match="closed campaign"):
+    with pytest.raises(Refusal, match="closed campaign"):
         scene.call("DELETE", f"/v1/campaigns/{campaign}")
     assert turn("close") == "closed"
     assert code(ask(scene, campaign, idle)) == "campaign-closed"

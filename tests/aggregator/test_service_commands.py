@@ -21,7 +21,10 @@ from unittest import mock
 
 import pytest
 from fleet import Fleet
+from scene import damage
 
+from privquant.aggregator import causes
+from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.process import free_port
 from privquant.cli import main
 from privquant.messages import Guarantee
@@ -204,6 +207,10 @@ def test_a_server_that_takes_its_time_is_not_waited_for_in_silence(
         (("operator", "list", "--data", "nowhere"), "no store in"),
         (("operator", "key", "--data", "nowhere"), "no keys in"),
         (("serve", "--workers", "2"), "postgresql"),
+        (("serve", "--host", "0.0.0.0"), "--public-url https://ask.example.org"),
+        (("serve", "--host", "::"), "--public-url https://ask.example.org"),
+        (("operator", "list", "--database", "postgresql://nobody@127.0.0.1:1/none"), "does not answer"),
+        (("operator", "key", "--data", "a-file/x"), "no keys in"),
         (
             ("campaign", "create", *ASKED, "--low", "0", "--high", "inf"),
             "--high must be a finite number, got 'inf'",
@@ -232,6 +239,33 @@ def test_mistakes_end_in_one_plain_line(
     assert done.returncode == 2
     assert reason in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_damaged_store_is_neither_copied_nor_restored_nor_read(tmp_path: Path) -> None:
+    data, copy = tmp_path / "data", tmp_path / "copy"
+    out(privquant("operator", "add", "ada", "--data", data))
+    privquant("operator", "key", "--data", data)
+    KeyRing(data / "keys")
+    out(privquant("operator", "backup", copy, "--data", data))
+    damage(data / "store.sqlite3", "operator")
+    again = privquant("operator", "backup", tmp_path / "again", "--data", data)
+    assert (again.returncode, "the store is not copied" in again.stderr) == (2, True)
+    assert not (tmp_path / "again").exists()
+    listed = privquant("operator", "list", "--data", data)
+    assert (listed.returncode, causes.DAMAGED in listed.stderr) == (2, True)
+    damage(copy / "store.sqlite3", "audit")
+    restored = privquant("operator", "restore", copy, "--data", tmp_path / "new")
+    assert (restored.returncode, "nothing is restored" in restored.stderr) == (2, True)
+    assert not (tmp_path / "new").exists()
+    for done in (again, listed, restored):
+        assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_folder_nobody_may_write_to_is_one_line(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.write_text("no folder")
+    done = privquant("operator", "add", "ada", "--data", data)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
 
 
 def test_the_demo_counts_every_device_exactly_once() -> None:

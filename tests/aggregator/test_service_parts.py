@@ -1,4 +1,4 @@
-"""The parts of the aggregator by themselves: tickets, keys, group commit, fold, settings, logs."""
+"""The parts of the aggregator by themselves: tickets, keys, group commit, campaign protocol, settings, logs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from scene import manifest
 
 from privquant.aggregator import logs
 from privquant.aggregator.alarms import alarms, poisoning
-from privquant.aggregator.campaign_cache import View
-from privquant.aggregator.campaign_protocol import Fold, build_protocol, campaign_options, estimates_of
+from privquant.aggregator.campaign_cache import CampaignView
+from privquant.aggregator.campaign_protocol import CampaignProtocol, build_protocol, campaign_options, estimates_of
 from privquant.aggregator.campaigns import plain
 from privquant.aggregator.group_commit import GroupCommit
-from privquant.aggregator.keys import KeyMissing, KeyRing
+from privquant.aggregator.keys import KeyMissing, KeyRing, KeyUnusable
 from privquant.aggregator.settings import Settings, settings_from
-from privquant.aggregator.store.base import Ask, CampaignRow, Counts, Outcome, Pin, Unavailable, What
+from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, Counts, Pin, Unavailable, What
 from privquant.aggregator.tickets import TicketOffice, Unreadable
 from privquant.domain import Grid
 from privquant.errors import InvalidInput, ProtocolError
@@ -79,7 +79,7 @@ def test_keys_are_made_once_and_read_by_their_owner_alone(tmp_path: Path) -> Non
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert public_key_of(KeyRing(tmp_path / "keys").current) == public_key_of(ring.current)
     file.chmod(0o644)
-    with pytest.raises(InvalidInput, match="chmod 600"):
+    with pytest.raises(KeyUnusable, match="chmod 600"):
         _ = KeyRing(tmp_path / "keys").current
 
 
@@ -112,11 +112,11 @@ def test_an_ask_is_answered_after_its_group_is_committed() -> None:
         events: list[str] = []
         groups: list[int] = []
 
-        async def commit(asks: list[Ask]) -> list[Outcome]:
+        async def commit(asks: list[Ask]) -> list[AskResult]:
             groups.append(len(asks))
             await asyncio.sleep(0.01)
             events.append("committed")
-            return [Outcome(What.PINNED, ask.id) for ask in asks]
+            return [AskResult(What.PINNED, ask.id) for ask in asks]
 
         group = GroupCommit(commit)
         group.start()
@@ -141,10 +141,10 @@ def test_a_group_the_store_did_not_take_is_refused_ask_by_ask_and_the_next_one_g
     async def run() -> None:
         failures: list[Exception] = [Unavailable("down"), RuntimeError("a bug")]
 
-        async def commit(asks: list[Ask]) -> list[Outcome]:
+        async def commit(asks: list[Ask]) -> list[AskResult]:
             if failures:
                 raise failures.pop(0)
-            return [Outcome(What.COUNTED) for _ in asks]
+            return [AskResult(What.COUNTED) for _ in asks]
 
         group = GroupCommit(commit, depth=2)
         group.start()
@@ -163,17 +163,17 @@ def test_a_group_the_store_did_not_take_is_refused_ask_by_ask_and_the_next_one_g
     asyncio.run(run())
 
 
-# -- fold --------------------------------------------------------------------------------------------------
+# -- campaign protocol -------------------------------------------------------------------------------------------
 
 
 def reports(count: int, seed: int) -> list[Counts]:
     """What a simulated campaign stores, as single reports in the order they came."""
-    rng, fold, told = random.Random(seed), Fold(manifest()), []
+    rng, search, told = random.Random(seed), CampaignProtocol(manifest()), []
     for _ in range(count):
-        query = rng.choice(fold.next_queries())[0]
+        query = rng.choice(search.next_queries())[0]
         bit = int(rng.random() < 0.2 + 0.6 * query.threshold / 999)
         told.append(Counts(query, 1, bit))
-        fold.update(summed(told))
+        search.update(summed(told))
     return told
 
 
@@ -185,11 +185,11 @@ def summed(rows: list[Counts]) -> list[Counts]:
     return [Counts(query, *pair) for query, pair in found.items()]
 
 
-def test_a_fold_depends_on_counts_alone() -> None:
+def test_the_protocol_depends_on_counts_alone() -> None:
     """The slow twin: told one by one in two orders, summed at once, and step by step: one and the same estimate."""
     told = reports(120, seed=11)
     shuffled = random.Random(12).sample(told, len(told))
-    one_by_one, grown = Fold(manifest()), Fold(manifest())
+    one_by_one, grown = CampaignProtocol(manifest()), CampaignProtocol(manifest())
     for row in shuffled:
         one_by_one.protocol.tell_counts(row.query, row.answered, row.ones)
     for size in range(1, len(shuffled) + 1):
@@ -206,13 +206,22 @@ def test_an_estimate_follows_the_reports() -> None:
     assert estimates_of(manifest(), summed(told)) != estimates_of(manifest(), summed(flipped))
 
 
+def test_who_was_asked_and_is_not_heard_takes_no_place_of_the_plan() -> None:
+    """Asked over and over, with nobody heard, the plan is never used up; the twin that remembers runs out."""
+    search, twin = CampaignProtocol(manifest()), CampaignProtocol(manifest()).protocol
+    first = search.next_queries()
+    assert all(search.next_queries() == first for _ in range(20))
+    assert search.protocol.in_flight == sum(users for _, users in first)
+    assert not [twin.ask_counts(64) for _ in range(20)][-1]
+
+
 def test_counts_that_went_down_are_found() -> None:
-    fold = Fold(manifest())
-    query = fold.next_queries()[0][0]
-    assert fold.update([Counts(query, 2, 1)])
-    assert not fold.update([Counts(query, 2, 1)])
+    search = CampaignProtocol(manifest())
+    query = search.next_queries()[0][0]
+    assert search.update([Counts(query, 2, 1)])
+    assert not search.update([Counts(query, 2, 1)])
     with pytest.raises(ProtocolError, match="went down"):
-        fold.update([Counts(query, 1, 1)])
+        search.update([Counts(query, 1, 1)])
 
 
 @pytest.mark.parametrize(
@@ -257,13 +266,13 @@ def test_reports_that_cannot_be_honest_raise_an_alarm() -> None:
     assert several.endswith("points at quantile 0.9.")
 
 
-# -- desk, settings, logs ----------------------------------------------------------------------------------
+# -- campaign cache, settings, logs ------------------------------------------------------------------------
 
 
 def test_queries_are_handed_out_in_proportion(tmp_path: Path) -> None:
     ring = KeyRing(tmp_path / "keys")
     signed = manifest(issuer=public_key_of(ring.current))
-    view = View(CampaignRow(1, signed.id, "open", sign_manifest(signed, ring.current), 0), ring)
+    view = CampaignView(CampaignRow(1, signed.id, "open", sign_manifest(signed, ring.current), 0), ring)
     assert view.next_query() is None
     often, seldom = Query(1, COIN), Query(2, COIN)
     view.set_queries([(often, 30), (seldom, 10)], random.SystemRandom())

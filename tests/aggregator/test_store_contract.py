@@ -19,7 +19,7 @@ import privquant.aggregator
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema
-from privquant.aggregator.store.base import Ask, Claim, DeviceStore, Pin, Spend, Unavailable, What
+from privquant.aggregator.store.base import Admit, Ask, DeviceStore, Pin, Spend, Unavailable, What
 from privquant.aggregator.store.migrate import HEAD, migrate, open_engine
 from privquant.aggregator.store.operator_queries import writing
 from privquant.messages import Query
@@ -36,16 +36,16 @@ class Bench:
 
     def run(self, work: Callable[[DeviceStore], Awaitable[Any]]) -> Any:
         async def inside() -> Any:
-            hot = open_device_store(self.settings)
+            store = open_device_store(self.settings)
             try:
-                return await work(hot)
+                return await work(store)
             finally:
-                await hot.close()
+                await store.close()
 
         return asyncio.run(inside())
 
     def commit(self, *asks: Ask) -> list[What]:
-        return [outcome.what for outcome in self.run(lambda hot: hot.commit(list(asks)))]
+        return [outcome.what for outcome in self.run(lambda store: store.commit(list(asks)))]
 
     def set_state(self, state: str) -> None:
         async def inside() -> None:
@@ -77,7 +77,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
 
 
 def counts_of(bench: Bench) -> dict[Query, tuple[int, int]]:
-    return {row.query: (row.answered, row.ones) for row in bench.run(lambda hot: hot.counts(1))}
+    return {row.query: (row.answered, row.ones) for row in bench.run(lambda store: store.counts(1))}
 
 
 def test_a_token_is_counted_once_however_often_it_comes(bench: Bench) -> None:
@@ -88,11 +88,11 @@ def test_a_token_is_counted_once_however_often_it_comes(bench: Bench) -> None:
 
 
 def test_the_first_query_of_a_token_is_its_only_one(bench: Bench) -> None:
-    async def work(hot: DeviceStore) -> list[tuple[What, bytes | None]]:
+    async def work(store: DeviceStore) -> list[tuple[What, bytes | None]]:
         asks: list[Ask] = [Pin(1, b"a", b"first", 9), Pin(1, b"a", b"second", 9)]
         asks += [Pin(1, b"x", b"box", 9), Pin(1, b"b", None, 9)]
-        found = await hot.commit(asks)
-        found += await hot.commit([Pin(1, b"a", b"third", 9), Pin(1, b"a", None, 9)])
+        found = await store.commit(asks)
+        found += await store.commit([Pin(1, b"a", b"third", 9), Pin(1, b"a", None, 9)])
         return [(outcome.what, outcome.box) for outcome in found]
 
     assert bench.run(work) == [
@@ -106,11 +106,11 @@ def test_the_first_query_of_a_token_is_its_only_one(bench: Bench) -> None:
 
 
 def test_a_report_erases_the_query_its_token_was_given(bench: Bench) -> None:
-    async def work(hot: DeviceStore) -> list[int]:
-        await hot.commit([Pin(1, b"a", b"box", 50), Pin(1, b"b", b"box", 50)])
-        before = [await hot.taken(1, 50), await hot.taken(1, 51)]
-        await hot.commit([Spend(1, b"a", A, 1)])
-        return [*before, await hot.taken(1, 50), await hot.taken(1, 51)]
+    async def work(store: DeviceStore) -> list[int]:
+        await store.commit([Pin(1, b"a", b"box", 50), Pin(1, b"b", b"box", 50)])
+        before = [await store.taken(1, 50), await store.taken(1, 51)]
+        await store.commit([Spend(1, b"a", A, 1)])
+        return [*before, await store.taken(1, 50), await store.taken(1, 51)]
 
     assert bench.run(work) == [2, 0, 2, 1]
     assert bench.commit(Pin(1, b"a", b"again", 50)) == [What.SPENT]
@@ -119,22 +119,22 @@ def test_a_report_erases_the_query_its_token_was_given(bench: Bench) -> None:
 def test_sealing_changes_no_count(bench: Bench) -> None:
     bench.commit(Spend(1, b"a", A, 1), Spend(1, b"b", B, 0))
     before = counts_of(bench)
-    assert [row.heard for row in bench.run(lambda hot: hot.campaigns())] == [2, 0]
-    assert bench.run(lambda hot: hot.seal(3)) == 0  # too few to mix
-    assert bench.run(lambda hot: hot.seal(2)) == 2
-    assert bench.run(lambda hot: hot.seal(1)) == 0
+    assert [row.heard for row in bench.run(lambda store: store.campaigns())] == [2, 0]
+    assert bench.run(lambda store: store.seal(3)) == 0  # too few to mix
+    assert bench.run(lambda store: store.seal(2)) == 2
+    assert bench.run(lambda store: store.seal(1)) == 0
     assert counts_of(bench) == before
     bench.commit(Spend(1, b"c", A, 0))
-    assert bench.run(lambda hot: hot.seal(1)) == 1
+    assert bench.run(lambda store: store.seal(1)) == 1
     assert counts_of(bench) == {A: (2, 1), B: (1, 0)}
-    assert bench.run(lambda hot: hot.campaigns())[0].heard == 3
+    assert bench.run(lambda store: store.campaigns())[0].heard == 3
 
 
 def test_what_a_closed_campaign_left_is_sealed_however_little(bench: Bench) -> None:
     bench.commit(Spend(1, b"a", A, 1))
-    assert bench.run(lambda hot: hot.seal(1_000)) == 0
+    assert bench.run(lambda store: store.seal(1_000)) == 0
     bench.set_state("closed")
-    assert bench.run(lambda hot: hot.seal(1_000)) == 1
+    assert bench.run(lambda store: store.seal(1_000)) == 1
 
 
 def test_a_closed_campaign_counts_nothing_but_knows_what_it_counted(bench: Bench) -> None:
@@ -143,26 +143,26 @@ def test_a_closed_campaign_counts_nothing_but_knows_what_it_counted(bench: Bench
     assert bench.commit(Spend(1, b"b", A, 1)) == [What.COUNTED]  # asked before the pause
     bench.set_state("closed")
     assert bench.commit(Spend(1, b"a", A, 1), Spend(1, b"c", A, 1)) == [What.SPENT, What.CLOSED]
-    assert bench.commit(Claim(1, b"new")) == [What.CLOSED]
-    assert bench.run(lambda hot: hot.campaigns(live=True)) == []
+    assert bench.commit(Admit(1, b"new")) == [What.CLOSED]
+    assert bench.run(lambda store: store.campaigns(live=True)) == []
 
 
 def test_an_open_link_has_so_many_places(bench: Bench) -> None:
-    assert bench.commit(Claim(1, b"d"), Claim(1, b"d"), Claim(1, b"e"), Claim(1, b"f")) == [
+    assert bench.commit(Admit(1, b"d"), Admit(1, b"d"), Admit(1, b"e"), Admit(1, b"f")) == [
         What.COUNTED,
         What.HAS,
         What.COUNTED,
         What.FULL,
     ]
     assert bench.commit(Pin(1, b"d", b"box", 9), Pin(1, b"f", b"box", 9)) == [What.PINNED, What.UNKNOWN]
-    assert bench.run(lambda hot: hot.link_secret(1)) == b"s"
+    assert bench.run(lambda store: store.link_secret(1)) == b"s"
 
 
 def test_published_queries_are_replaced_whole(bench: Bench) -> None:
-    async def work(hot: DeviceStore) -> Any:
-        await hot.publish(1, [(A, 5), (B, 2)])
-        await hot.publish(1, [(B, 3)])
-        return await hot.published(1)
+    async def work(store: DeviceStore) -> Any:
+        await store.publish(1, [(A, 5), (B, 2)])
+        await store.publish(1, [(B, 3)])
+        return await store.published(1)
 
     assert bench.run(work) == [(B, 3)]
 
@@ -170,7 +170,7 @@ def test_published_queries_are_replaced_whole(bench: Bench) -> None:
 def test_groups_of_several_processes_do_not_lock_each_other_out(bench: Bench) -> None:
     """The same tokens, in opposite orders, from four connections at once: each is counted once."""
 
-    async def work(_hot: DeviceStore) -> list[What]:
+    async def work(_store: DeviceStore) -> list[What]:
         stores = [open_device_store(bench.settings) for _ in range(4)]
         asks: list[Ask] = [Spend(1, bytes([k]), A, k % 2) for k in range(100)]
         try:
@@ -188,19 +188,27 @@ def test_groups_of_several_processes_do_not_lock_each_other_out(bench: Bench) ->
 
 
 def test_one_process_leads(bench: Bench) -> None:
-    async def work(hot: DeviceStore) -> list[bool]:
+    async def work(store: DeviceStore) -> list[bool]:
         other = open_device_store(bench.settings)
-        first = [await hot.try_lead(), await other.try_lead(), await hot.try_lead()]
-        await hot.close()
+        first = [await store.try_lead(), await other.try_lead(), await store.try_lead()]
+        await store.close()
         then = await other.try_lead()
         await other.close()
         return [*first, then]
 
     if bench.settings.database:
-        hot = asyncio.run(_opened(bench.settings, work))
-        assert hot == [True, False, True, True]
+        store = asyncio.run(_opened(bench.settings, work))
+        assert store == [True, False, True, True]
     else:
-        assert bench.run(lambda hot: hot.try_lead())
+        assert bench.run(lambda store: store.try_lead())
+
+
+@pytest.mark.parametrize("thorough", [False, True])
+def test_a_probe_writes_and_changes_nothing(bench: Bench, thorough: bool) -> None:
+    bench.commit(Spend(1, b"a", A, 1))
+    before = counts_of(bench)
+    bench.run(lambda store: store.probe(thorough=thorough))
+    assert counts_of(bench) == before
 
 
 async def _opened(settings: Settings, work: Callable[[DeviceStore], Awaitable[Any]]) -> Any:
@@ -208,13 +216,13 @@ async def _opened(settings: Settings, work: Callable[[DeviceStore], Awaitable[An
 
 
 def test_a_database_that_is_not_there_is_unavailable_not_a_crash(tmp_path: Path) -> None:
-    hot = open_device_store(Settings(data=tmp_path, database="postgresql://nobody@127.0.0.1:1/none"))
+    store = open_device_store(Settings(data=tmp_path, database="postgresql://nobody@127.0.0.1:1/none"))
 
     async def work() -> None:
-        for attempt in (hot.commit([Spend(1, b"a", A, 1)]), hot.counts(1), hot.seal(1), hot.try_lead()):
+        for attempt in (store.commit([Spend(1, b"a", A, 1)]), store.counts(1), store.seal(1), store.try_lead()):
             with pytest.raises(Unavailable):
                 await attempt
-        await hot.close()
+        await store.close()
 
     asyncio.run(work())
 

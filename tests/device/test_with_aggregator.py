@@ -14,7 +14,7 @@ pytest.importorskip("fastapi")
 from privquant.aggregator.operators import add_operator
 from privquant.aggregator.process import ServerProcess, free_port
 from privquant.aggregator.settings import Settings
-from privquant.aggregator.store.migrate import migrate, open_engine
+from privquant.aggregator.store.migrate import opened
 
 DEVICES = 60
 POLICY = Policy({"commute": Rule(Integers(0, 999), 1)})
@@ -40,12 +40,8 @@ class Aggregator:
 
     @staticmethod
     async def _operator(settings) -> str:
-        engine = open_engine(settings)
-        try:
-            await migrate(engine)
+        async with opened(settings) as engine:
             return await add_operator(engine, "tester")
-        finally:
-            await engine.dispose()
 
     def call(self, method, path, form=None):
         return self.server.call(method, path, form, token=self._token)

@@ -73,7 +73,7 @@ def test_a_schedule_says_what_it_is_and_refuses_what_is_none() -> None:
 
 @pytest.mark.parametrize("build", [shuffled_isotonic, shuffled_search])
 def test_rounds_that_privacy_rests_on_are_not_cut_up(build) -> None:  # type: ignore[no-untyped-def]
-    """In the shuffle model a round's number is part of the promise: every other schedule is refused, by run and lab."""
+    """In the shuffle model a round's number is part of the promise: any other schedule is refused."""
     template = build(Integers(0, 999), users=20_000, epsilon=1.0, delta=1e-6)
     assert template.guarantee.trust == "shuffle"
     for schedule in (Schedule.rounds(8), Schedule.batches(5), Schedule.in_flight(10)):

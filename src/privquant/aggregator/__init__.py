@@ -3,11 +3,14 @@
     settings, keys, logs, metrics   what a server is started with and what it shows
     tickets                         what binds a token to the threshold it was given
     store/                          the tables, and one transaction a group of requests
-    groups                          the queue that makes groups
-    fold, publisher, desk           from stored counts to estimates and to the thresholds handed out next
-    campaigns, operators, watch     what an operator may do and is told
-    devices, api, front             HTTP
-    service, server, process        one process, several of them, and one driven from outside
+    group_commit                    the queue that makes groups of requests
+    campaign_protocol, publisher,
+    campaign_cache                  from stored counts to estimates and to the thresholds handed out next
+    campaigns, operators, alarms    what an operator may do and is told
+    devices, api, replies, asgi     HTTP; the routes of devices are a table of privquant.wire
+    health, causes                  whether reports can be counted, and if not, why, in words
+    service, server, workers        one process, what starts it, and several on one port
+    process, operator_client        a server driven from outside
     demo                            all of it at once
 
 Nothing a process holds is not also in the store: any process may be killed at any moment.

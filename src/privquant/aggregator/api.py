@@ -1,16 +1,14 @@
 """The HTTP API: the operator's routes, health, metrics, and an OpenAPI 3.1 document of everything.
 
-Device routes are answered by `Front` before they get here; they are declared here so that the document has them,
-and answer the same way if they are reached.
+Device routes are answered by `AsgiApp` before they get here; the document has them from the wire format's table.
 """
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Annotated, Any, cast
 
 from fastapi import Depends, FastAPI, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -23,7 +21,6 @@ from starlette.routing import Match, Route
 from privquant import __version__
 from privquant.aggregator import metrics
 from privquant.aggregator.campaigns import WrongState
-from privquant.aggregator.devices import Answer, Refused, problem
 from privquant.aggregator.form_errors import in_words
 from privquant.aggregator.forms import (
     CAMPAIGN_ID,
@@ -36,13 +33,14 @@ from privquant.aggregator.forms import (
     InvitesForm,
     LinkForm,
     LinkMade,
-    Problem,
     StateForm,
     Verified,
 )
 from privquant.aggregator.invite_page import HEADERS, invite_page, missing_page
-from privquant.aggregator.openapi import DEVICE_ROUTES, document_problems
+from privquant.aggregator.keys import KeyUnusable
+from privquant.aggregator.openapi import PROBLEM, complete_document
 from privquant.aggregator.operators import Operator, read_audit, who_is
+from privquant.aggregator.replies import Reply, RequestRefused, problem
 from privquant.aggregator.service import Service
 from privquant.aggregator.store.base import Unavailable
 from privquant.aggregator.store.operator_queries import UnknownCampaign
@@ -62,13 +60,13 @@ async def _operator(
 ) -> Operator:
     found = None if given is None else await who_is(request.app.state.engine, given.credentials)
     if found is None:
-        raise Refused("unauthorized", "give an operator's token as 'Authorization: Bearer ...'")
+        raise RequestRefused("unauthorized", "give an operator's token as 'Authorization: Bearer ...'")
     return found
 
 
 async def _admin(found: Annotated[Operator, Depends(_operator)]) -> Operator:
     if found.role != "admin":
-        raise Refused("forbidden", f"{found.name} is a {found.role}; this takes an admin")
+        raise RequestRefused("forbidden", f"{found.name} is a {found.role}; this takes an admin")
     return found
 
 
@@ -77,55 +75,37 @@ Admin = Annotated[Operator, Depends(_admin)]
 
 
 def build_api(service: Service) -> FastAPI:
-    """The API of one service, whose life it also runs."""
-
-    @asynccontextmanager
-    async def life(app: FastAPI) -> AsyncIterator[None]:
-        await service.start()
-        app.state.engine = service.engine
-        yield
-        await service.stop()
-
+    """The API of one service."""
     app = FastAPI(
         title="privquant aggregator",
         version=__version__,
         description="Quantiles of data that never leaves its owner.",
-        lifespan=life,
         docs_url=None,
         redoc_url=None,
-        responses={"default": {"model": Problem, "description": "A problem of RFC 9457"}},
+        responses={"default": PROBLEM},  # with it the framework documents no refusals of its own
     )
-    _handle_errors(app)
+    app.state.engine = service.engine
+    _handle_errors(app, service)
     _add_health(app, service)
     _add_campaigns(app, service)
-    _add_devices(app, service)
     _add_invite_page(app, service)
-    document_problems(app)
+    complete_document(app)
     return app
 
 
-def _to_response(answer: Answer) -> Response:
-    headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
-    if answer.retry_after is not None:
-        headers["retry-after"] = str(answer.retry_after)
-    if answer.allow is not None:
-        headers["allow"] = answer.allow
-    return Response(answer.body, answer.status, headers, answer.media)
-
-
-def _handle_errors(app: FastAPI) -> None:
+def _handle_errors(app: FastAPI, service: Service) -> None:
     async def refuse(request: Request, error: Exception) -> Response:
-        answer = _answer_to(error)
-        if answer.status == 405:
-            answer.allow = _methods_at(app, request)
-        return _to_response(answer)
+        reply = _reply_to(error, service)
+        if reply.status == 405:
+            reply = replace(reply, allow=_methods_at(app, request))
+        return cast(Response, reply)  # all the framework does with it is to let it answer
 
-    kinds = (RequestValidationError, HTTPException, PrivquantError, Refused, SQLAlchemyError, OSError)
+    kinds = (RequestValidationError, HTTPException, PrivquantError, RequestRefused, SQLAlchemyError, OSError)
     for kind in kinds:
         app.add_exception_handler(kind, refuse)
 
     async def own_fault(_request: Request, _error: Exception) -> Response:
-        return _to_response(problem("unavailable"))  # `Front` writes it to the log
+        return cast(Response, problem("unavailable"))  # `AsgiApp` writes it to the log
 
     app.add_exception_handler(Exception, own_fault)
 
@@ -139,9 +119,9 @@ def _methods_at(app: FastAPI, request: Request) -> str:
     return ", ".join(sorted(found))
 
 
-def _answer_to(error: Exception) -> Answer:
-    if isinstance(error, Refused):
-        return problem(error.code, error.detail, error.retry_after)
+def _reply_to(error: Exception, service: Service) -> Reply:
+    if isinstance(error, RequestRefused):
+        return error.reply
     if isinstance(error, RequestValidationError):
         broken = error.errors()[0]["type"] == "json_invalid"
         return problem("malformed" if broken else "invalid", in_words(error.errors())[:500])
@@ -152,8 +132,8 @@ def _answer_to(error: Exception) -> Answer:
         return problem("unknown-campaign", str(error))
     if isinstance(error, WrongState):
         return problem("conflict", str(error))
-    if isinstance(error, Unavailable | SQLAlchemyError | OSError):
-        logging.getLogger("privquant.aggregator").warning("the store did not answer", exc_info=error)
+    if isinstance(error, Unavailable | KeyUnusable | SQLAlchemyError | OSError):
+        service.health.failed("operator", error)
         return problem("unavailable")
     return problem("invalid", str(error)[:500])
 
@@ -163,11 +143,11 @@ def _add_health(app: FastAPI, service: Service) -> None:
     async def healthz() -> dict[str, str]:
         return {"status": "ok"}
 
-    @app.get("/readyz", tags=["health"], summary="The store answers")
+    @app.get("/readyz", tags=["health"], summary="Reports can be counted")
     async def readyz() -> dict[str, str]:
-        if not service.ready:
-            raise Refused("unavailable")
-        await service.check()
+        cause = service.health.cause
+        if not service.started or cause is not None:
+            raise RequestRefused("unavailable", cause or "")
         return {"status": "ready"}
 
     @app.get(
@@ -223,7 +203,7 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
         @app.post(f"/v1/campaigns/{{id}}/{name}", tags=tags, summary=f"{name} the campaign", name=name)
         async def turned(id: CampaignId, by: Admin) -> StateForm:
             await act(id, by.name)
-            await service.desk.refresh_one(id)
+            await service.cache.refresh_one(id)
             return StateForm(id=id, state=after)
 
     turn("pause", lambda id, by: service.campaigns.pause(id, by), "paused")
@@ -241,35 +221,11 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
     @app.delete("/v1/campaigns/{id}", status_code=204, tags=tags, summary="Erase a closed campaign")
     async def delete(id: CampaignId, by: Admin) -> None:
         await service.campaigns.delete(id, by.name)
-        await service.desk.refresh()
+        await service.cache.refresh()
 
     @app.get("/v1/audit", tags=tags, summary="The last acts of operators")
     async def audit(_by: Admin, last: Annotated[int, Query(ge=1, le=10_000)] = 100) -> list[AuditLine]:
         return [AuditLine(**line) for line in await read_audit(service.engine, last)]
-
-
-def _add_devices(app: FastAPI, service: Service) -> None:
-    for route in DEVICE_ROUTES:
-
-        def endpoint(name: str = route.name) -> Callable[..., Awaitable[Response]]:
-            async def served(id: CampaignId, request: Request) -> Response:
-                body = await request.body()
-                return _to_response(await service.devices.handle(id, name, request.method, body))
-
-            return served
-
-        app.add_api_route(
-            f"/v1/campaigns/{{id}}/{route.name}",
-            endpoint(),
-            methods=[route.method],
-            tags=["devices"],
-            name=route.name,
-            summary=route.summary,
-            response_class=Response,
-            responses=route.responses,
-            openapi_extra=route.extra,
-            status_code=route.status,
-        )
 
 
 def _add_invite_page(app: FastAPI, service: Service) -> None:
@@ -286,10 +242,10 @@ def _add_invite_page(app: FastAPI, service: Service) -> None:
     )
     async def page(id: PageId, request: Request) -> Response:
         if "text/html" not in request.headers.get("accept", "").lower():
-            raise Refused(
+            raise RequestRefused(
                 "not-found", "an invite is answered with `privquant answer`; only browsers get a page here"
             )
-        view = await service.desk.view(id) if re.fullmatch(CAMPAIGN_ID, id) else None
+        view = await service.cache.view(id) if re.fullmatch(CAMPAIGN_ID, id) else None
         if view is None:
             return HTMLResponse(missing_page(), 404, HEADERS)
         return HTMLResponse(invite_page(view.manifest, view.state, f"{service.settings.url}/c/{id}"), 200, HEADERS)

@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import MutableMapping
 from typing import Any
 
-from privquant.aggregator.devices import Answer, match, problem
+from privquant.aggregator.replies import Asgi, Receive, Reply, Scope, Send, problem
 from privquant.aggregator.service import Service
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
+from privquant.wire import Route, route_of
 
 MAX_OPERATOR_BODY = 1 << 20
 SLOWEST_BODY = 10.0
@@ -27,7 +23,7 @@ class _Hangup(Exception):
     """The client went away before its request was whole."""
 
 
-class Front:
+class AsgiApp:
     """An ASGI application."""
 
     def __init__(self, service: Service, api: Asgi) -> None:
@@ -38,7 +34,7 @@ class Front:
         if scope["type"] != "http":
             await self._api(scope, receive, send)
             return
-        route = match(scope["path"])
+        route = route_of(scope["path"])
         answered = False
 
         async def watched(message: MutableMapping[str, Any]) -> None:
@@ -48,8 +44,8 @@ class Front:
 
         try:
             if route is not None:
-                answer = await self._device(route, scope, receive)
-                await respond(send, answer, head=scope["method"] == "HEAD")
+                reply = await self._device(*route, scope, receive)
+                await reply(scope, receive, send)
             else:
                 await self._operator(scope, receive, watched)
         except _Hangup:
@@ -57,23 +53,22 @@ class Front:
         except Exception as error:
             logging.getLogger("privquant.aggregator").error("a request failed", exc_info=error)
             if not answered:
-                await respond(send, problem("unavailable"))
+                await problem("unavailable")(scope, receive, send)
 
-    async def _device(self, route: tuple[str, str], scope: Scope, receive: Receive) -> Answer:
-        identity, name = route
-        body: bytes | Answer = b""
+    async def _device(self, identity: str, route: Route, scope: Scope, receive: Receive) -> Reply:
+        body: bytes | Reply = b""
         if scope["method"] not in ("GET", "HEAD"):
-            body = await read_body(scope, receive, max(self._service.devices.limit(name), 1))
-        if isinstance(body, Answer):
+            body = await read_body(scope, receive, max(route.most_sent, 1))
+        if isinstance(body, Reply):
             return body
-        return await self._service.devices.handle(identity, name, scope["method"], body)
+        return await self._service.devices.handle(identity, route, scope["method"], body)
 
     async def _operator(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body: bytes | Answer = b""
+        body: bytes | Reply = b""
         if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
             body = await read_body(scope, receive, MAX_OPERATOR_BODY)
-        if isinstance(body, Answer):
-            await respond(send, body)
+        if isinstance(body, Reply):
+            await body(scope, receive, send)
             return
         whole = body
         given = False
@@ -88,7 +83,7 @@ class Front:
         await self._api(scope, replay, send)
 
 
-async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes | Answer:
+async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes | Reply:
     """The whole body, or the refusal of one that is too large or too slow."""
     for name, value in scope["headers"]:
         if name == b"content-length" and (len(value) > 12 or not value.isdigit() or int(value) > limit):
@@ -114,20 +109,3 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes | Answe
                 message = await receive()
     except TimeoutError:
         return problem("too-slow", f"a body is to arrive within {SLOWEST_BODY:g} seconds")
-
-
-async def respond(send: Send, answer: Answer, *, head: bool = False) -> None:
-    headers = [
-        (b"content-type", answer.media.encode("ascii")),
-        (b"content-length", b"%d" % len(answer.body)),
-        (b"cache-control", b"public, max-age=31536000, immutable" if answer.immutable else b"no-store"),
-        (b"x-content-type-options", b"nosniff"),
-    ]
-    if answer.retry_after is not None:
-        headers.append((b"retry-after", b"%d" % answer.retry_after))
-    if answer.allow is not None:
-        headers.append((b"allow", answer.allow.encode("ascii")))
-    if answer.status in (408, 413):
-        headers.append((b"connection", b"close"))  # the rest of the body is not worth reading
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if head else answer.body})

@@ -1,7 +1,7 @@
-"""The desk devices come to: what a process knows about running campaigns, refreshed from the store.
+"""What a process knows about running campaigns, refreshed from the store.
 
-A `View` is a cache of what the store has, never more: manifest, state, the queries to hand out next, how many
-places are taken. Losing it loses nothing.
+A `CampaignView` is what the store has, never more: manifest, state, the queries to hand out next, how many places
+are taken. Losing it loses nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LONGEST_LIST = 4_096
 _FULL_FOR = 1.0  # seconds for which a campaign that was found full is not counted again
 
 
-class View:
+class CampaignView:
     """One campaign as this process sees it."""
 
     def __init__(self, row: CampaignRow, keys: KeyRing) -> None:
@@ -30,7 +30,7 @@ class View:
         self.manifest = manifest_of(row.envelope)
         self.office = TicketOffice(keys.campaign_secret(self.manifest.issuer, row.id), self.manifest.flip_threshold)
         self.state = row.state
-        self.taken = row.heard  # may run ahead of the store by what was being counted; see `Desk.is_full`
+        self.taken = row.heard  # may run ahead of the store by what was being counted; see `CampaignCache.is_full`
         self.full_until = 0.0
         self.counting = asyncio.Lock()
         self._queries: list[tuple[Query, int]] = []
@@ -54,34 +54,34 @@ class View:
         return self._hand[self._next]
 
 
-class Desk:
+class CampaignCache:
     """The views of one process."""
 
-    def __init__(self, hot: DeviceStore, keys: KeyRing) -> None:
-        self._hot = hot
+    def __init__(self, store: DeviceStore, keys: KeyRing) -> None:
+        self._store = store
         self._keys = keys
-        self._views: dict[str, View] = {}
+        self._views: dict[str, CampaignView] = {}
         self._random = SystemRandom()
 
-    async def view(self, identity: str) -> View | None:
+    async def view(self, identity: str) -> CampaignView | None:
         """The campaign with this id, or None."""
         found = self._views.get(identity)
         if found is not None:
             return found
-        rows = await self._hot.campaigns(identity)
+        rows = await self._store.campaigns(identity)
         if not rows:
             return None
-        # Another request may have made it meanwhile.
-        view = self._views.setdefault(identity, View(rows[0], self._keys))
+        # Known to others only when it has its queries; another request may have made it meanwhile.
+        view = CampaignView(rows[0], self._keys)
         await self._refresh(view, rows[0])
-        view.taken = max(view.taken, await self._hot.taken(view.no, int(time.time() // 60)))
-        return view
+        view.taken = max(view.taken, await self._store.taken(view.no, int(time.time() // 60)))
+        return self._views.setdefault(identity, view)
 
     async def refresh(self) -> None:
         """Look at the store again, for all campaigns devices have come for."""
         if not self._views:
             return
-        rows = {row.id: row for row in await self._hot.campaigns()}
+        rows = {row.id: row for row in await self._store.campaigns()}
         for identity, view in list(self._views.items()):
             row = rows.get(identity)
             if row is None or row.no != view.no:
@@ -92,28 +92,28 @@ class Desk:
     async def refresh_one(self, identity: str) -> None:
         view = self._views.get(identity)
         if view is not None:
-            for row in await self._hot.campaigns(identity):
+            for row in await self._store.campaigns(identity):
                 await self._refresh(view, row)
 
-    async def is_full(self, view: View) -> bool:
+    async def is_full(self, view: CampaignView) -> bool:
         """Whether as many as planned have answered or are about to; said on the store's word only."""
         planned = view.manifest.planned_users
         if view.taken < planned:
             return False
         async with view.counting:
             if time.monotonic() >= view.full_until:
-                view.taken = await self._hot.taken(view.no, int(time.time() // 60))
+                view.taken = await self._store.taken(view.no, int(time.time() // 60))
                 if view.taken >= planned:
                     view.full_until = time.monotonic() + _FULL_FOR
             return view.taken >= planned
 
-    async def is_complete(self, view: View) -> bool:
+    async def is_complete(self, view: CampaignView) -> bool:
         """Whether as many as planned have answered, by the store."""
-        rows = await self._hot.campaigns(view.id)
+        rows = await self._store.campaigns(view.id)
         return bool(rows) and rows[0].heard >= view.manifest.planned_users
 
-    async def _refresh(self, view: View, row: CampaignRow) -> None:
+    async def _refresh(self, view: CampaignView, row: CampaignRow) -> None:
         view.state = row.state
         view.taken = max(view.taken, row.heard)  # other processes hand out queries too
         if row.state != "closed":
-            view.set_queries(await self._hot.published(view.no), self._random)
+            view.set_queries(await self._store.published(view.no), self._random)

@@ -1,4 +1,4 @@
-"""From stored counts to a protocol: the estimate of a campaign is a fold, never a state of its own.
+"""From stored counts to a protocol: what a campaign estimates follows from its counts, and is no state of its own.
 
 Only protocols whose whole state is a count per query are offered: reports are stored without their order, and
 sums over them can be told in any order, again after a restart, and by two processes at once.
@@ -14,18 +14,14 @@ from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import Estimate, Query
 from privquant.planning.statement import stated_estimates
 from privquant.protocols.base import ThresholdProtocol
-from privquant.protocols.registry import check_options, protocol
-from privquant.wire import Manifest, WireError, real_from_wire
+from privquant.protocols.registry import check_options, protocol, protocol_class
+from privquant.wire import Manifest, WireError, real_from_wire, real_to_wire
 
 Key = tuple[int, int, int, int]
 Options = tuple[tuple[str, str | int | bool | None], ...]
 
 AT_LEAST = 64
 """Users the next queries are made for: a protocol that spreads a batch needs one to spread."""
-
-SPREAD = "0.25"
-"""Isotonic search in a campaign spreads its thresholds unless told otherwise: many devices are in flight before the
-first of them is heard (benchmarks/service/in_flight.py has the figures)."""
 
 
 def build_protocol(manifest: Manifest) -> ThresholdProtocol:
@@ -58,10 +54,8 @@ def build_protocol(manifest: Manifest) -> ThresholdProtocol:
 
 def campaign_options(protocol_name: str, options: Options) -> Options:
     """The options a new campaign gets: what the operator said, and what a campaign needs beside it."""
-    given = dict(options)
-    if protocol_name == "isotonic" and "rounds" not in given:
-        given.setdefault("spread", SPREAD)
-    return tuple(sorted(given.items()))
+    needed = {name: real_to_wire(value) for name, value in protocol_class(protocol_name).campaign_options.items()}
+    return tuple(sorted((needed | dict(options)).items()))
 
 
 def _option(value: str | int | bool | None) -> str | int | float | bool | None:
@@ -74,7 +68,7 @@ def _option(value: str | int | bool | None) -> str | int | float | bool | None:
     return value
 
 
-class Fold:
+class CampaignProtocol:
     """A protocol kept up to date with the counts of a campaign.
 
     Counts only grow, so what is new is the difference to what was told; the order of reports never enters.
@@ -94,7 +88,7 @@ class Fold:
             if (row.answered, row.ones) == (answered, ones):
                 continue
             if row.answered < answered or row.ones < ones:
-                raise ProtocolError(f"the counts of {row.query} went down; start from a new fold")
+                raise ProtocolError(f"the counts of {row.query} went down; start from nothing")
             self.protocol.tell_counts(row.query, row.answered - answered, row.ones - ones)
             self._told[key] = (row.answered, row.ones)
             new = True
@@ -102,7 +96,7 @@ class Fold:
 
     def next_queries(self) -> list[tuple[Query, int]]:
         """What to hand out next. Users in flight count as not asked: whether they will answer is not known."""
-        self.protocol.asked = self.protocol.heard + self.protocol.given_up
+        self.protocol.forget_in_flight()
         pairs = self.protocol.ask_counts(max(AT_LEAST, self.protocol.batch_size()))
         return [(query, users) for query, users in pairs if isinstance(query, Query)]
 
@@ -124,6 +118,6 @@ def key_of(query: Query) -> Key:
 
 def estimates_of(manifest: Manifest, counts: Iterable[Counts]) -> list[Estimate]:
     """The estimates that follow from counts, from nothing."""
-    fold = Fold(manifest)
-    fold.update(counts)
-    return fold.estimates()
+    search = CampaignProtocol(manifest)
+    search.update(counts)
+    return search.estimates()

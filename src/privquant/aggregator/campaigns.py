@@ -18,7 +18,7 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from privquant.aggregator.alarms import alarms, poisoning
-from privquant.aggregator.campaign_protocol import Fold, Options, campaign_options, estimates_of, key_of
+from privquant.aggregator.campaign_protocol import CampaignProtocol, Options, campaign_options, estimates_of, key_of
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.operators import note
 from privquant.aggregator.store import schema
@@ -27,12 +27,13 @@ from privquant.aggregator.store.operator_queries import (
     as_dict,
     find_campaign,
     manifest_of,
-    published_rows,
+    publish,
     read_counts,
     reading,
     size_of,
     writing,
 )
+from privquant.aggregator.store.statements import COUNTS_FROM_LOG
 from privquant.aggregator.tickets import TicketOffice
 from privquant.domain import Domain
 from privquant.errors import InvalidInput, PrivquantError
@@ -83,9 +84,9 @@ class Draft:
 class Campaigns:
     """Acts on the campaigns of one store. `url` is what invites start with."""
 
-    def __init__(self, engine: AsyncEngine, hot: DeviceStore, keys: KeyRing, url: str) -> None:
+    def __init__(self, engine: AsyncEngine, store: DeviceStore, keys: KeyRing, url: str) -> None:
         self.engine = engine
-        self.hot = hot
+        self.store = store
         self.keys = keys
         self.url = url
 
@@ -113,7 +114,7 @@ class Campaigns:
             nonce=new_nonce(),
         )
         # Refuses what cannot run, before anything is stored.
-        first = await asyncio.to_thread(lambda: Fold(manifest).next_queries())
+        first = await asyncio.to_thread(lambda: CampaignProtocol(manifest).next_queries())
         async with writing(self.engine) as db:
             made = await db.execute(
                 insert(schema.campaign).values(
@@ -125,20 +126,19 @@ class Campaigns:
             )
             assert made.inserted_primary_key is not None
             number = made.inserted_primary_key[0]
-            if first:
-                await db.execute(insert(schema.published), published_rows(number, first))
+            await publish(db, number, first)
             await note(db, by, "create", manifest.id, manifest.measurement)
         return manifest.id
 
     async def overview(self) -> list[dict[str, Any]]:
         found = []
-        for row in await self.hot.campaigns():
+        for row in await self.store.campaigns():
             manifest = manifest_of(row.envelope)
             found.append(
                 {
                     "id": row.id,
                     "measurement": manifest.measurement,
-                    "state": row.state,
+                    "state": shown_state(row.state, manifest),
                     "heard": row.heard,
                     "planned_users": manifest.planned_users,
                     "deadline": manifest.deadline,
@@ -150,7 +150,7 @@ class Campaigns:
         """State, progress and estimates."""
         async with reading(self.engine) as db:
             number, state, manifest = await find_campaign(db, identity)
-            counts = await read_counts(db, number, sealed_from=schema.count)
+            counts = await read_counts(db, number)
             issued = await size_of(db, schema.token, number)
             in_flight = await size_of(db, schema.pin, number)
             places = (await db.execute(select(schema.link).where(schema.link.c.campaign == number))).first()
@@ -158,7 +158,7 @@ class Campaigns:
         heard = sum(row.answered for row in counts)
         return {
             "id": identity,
-            "state": state,
+            "state": shown_state(state, manifest),
             "manifest": manifest.to_dict(),
             "key_fingerprint": fingerprint(manifest.issuer),
             "heard": heard,
@@ -211,27 +211,27 @@ class Campaigns:
     async def resume(self, identity: str, by: str) -> None:
         await self._turn(identity, ("paused",), "open", "resume", by)
 
-    async def close(self, identity: str, by: str) -> None:
+    async def close(self, identity: str, by: str, why: str = "") -> None:
         """Count nothing any more; seal the last reports; forget what was given to tokens that did not answer."""
-        number = await self._turn(identity, ("open", "paused"), "closed", "close", by)
+        number = await self._turn(identity, ("open", "paused"), "closed", "close", by, why)
         async with writing(self.engine) as db:
             await db.execute(delete(schema.pin).where(schema.pin.c.campaign == number))
             await db.execute(delete(schema.published).where(schema.published.c.campaign == number))
-        await self.hot.seal(1)
-        await self.hot.sweep()
+        await self.store.seal(1)
+        await self.store.sweep()
 
     async def export(self, identity: str) -> dict[str, Any]:
         """Everything that is not a token: manifest, signature, counts per query, estimates."""
         async with reading(self.engine) as db:
             number, state, manifest = await find_campaign(db, identity)
-            counts = await read_counts(db, number, sealed_from=schema.count)
+            counts = await read_counts(db, number)
             envelope = (
                 await db.execute(select(schema.campaign.c.envelope).where(schema.campaign.c.no == number))
             ).scalar_one()
         estimates = await asyncio.to_thread(estimates_of, manifest, counts)
         return {
             "campaign": identity,
-            "state": state,
+            "state": shown_state(state, manifest),
             "envelope": json.loads(bytes(envelope)),
             "counts": [
                 {
@@ -251,8 +251,8 @@ class Campaigns:
         """Rebuild counts and estimates from the log of reports and compare with what is served."""
         async with reading(self.engine) as db:
             number, _, manifest = await find_campaign(db, identity)
-            served = await read_counts(db, number, sealed_from=schema.count)
-            logged = await read_counts(db, number, sealed_from=schema.log)
+            served = await read_counts(db, number)
+            logged = await read_counts(db, number, statement=COUNTS_FROM_LOG)
             spent = await size_of(db, schema.spent, number)
             reports = await size_of(db, schema.log, number) + await size_of(db, schema.tail, number)
         same_counts = as_dict(served) == as_dict(logged)
@@ -289,7 +289,7 @@ class Campaigns:
                 await db.execute(delete(table).where(table.c.campaign == number))
             await db.execute(delete(schema.campaign).where(schema.campaign.c.no == number))
             await note(db, by, "delete", identity)
-        await self.hot.sweep()
+        await self.store.sweep()
 
     async def _open(self, identity: str) -> tuple[int, TicketOffice, Manifest]:
         async with reading(self.engine) as db:
@@ -299,7 +299,9 @@ class Campaigns:
         secret = self.keys.campaign_secret(manifest.issuer, identity)
         return number, TicketOffice(secret, manifest.flip_threshold), manifest
 
-    async def _turn(self, identity: str, before: tuple[str, ...], after: str, act: str, by: str) -> int:
+    async def _turn(
+        self, identity: str, before: tuple[str, ...], after: str, act: str, by: str, why: str = ""
+    ) -> int:
         table = schema.campaign
         async with writing(self.engine) as db:
             number, state, _ = await find_campaign(db, identity)
@@ -308,8 +310,13 @@ class Campaigns:
             )
             if turned.rowcount == 0:
                 raise WrongState(f"a campaign that is {state} cannot {act}")
-            await note(db, by, act, identity)
+            await note(db, by, act, identity, why)
         return number
+
+
+def shown_state(state: str, manifest: Manifest) -> str:
+    """As an operator sees it: past its deadline a campaign that is not closed yet is over."""
+    return "over" if state != "closed" and time.time() >= manifest.deadline else state
 
 
 def _check_waves(waves: Waves) -> None:

@@ -28,7 +28,7 @@ from privquant._compiling import COMPILING, compiling
 from privquant.aggregator.operators import add_operator
 from privquant.aggregator.process import ServerProcess, free_port
 from privquant.aggregator.settings import Settings
-from privquant.aggregator.store.migrate import migrate, open_engine
+from privquant.aggregator.store.migrate import opened
 from privquant.domain import Integers
 from privquant.wire import domain_to_wire
 
@@ -51,7 +51,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DemoResult:
     """How the demo ended. `exact`: every device's report was counted, once, as the bit it sent."""
 
     devices: int
@@ -88,7 +88,7 @@ def rank_error(values: list[int], estimate: int, quantile: float) -> float:
     return max(0.0, below - quantile, quantile - up_to)
 
 
-def run(devices: int, *, epsilon: float = 1.0, seed: int = 1, show: Callable[[Moment], None]) -> Outcome:
+def run(devices: int, *, epsilon: float = 1.0, seed: int = 1, show: Callable[[Moment], None]) -> DemoResult:
     """Run it all in a folder that is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="privquant-demo-") as folder:
         return _Demo(Path(folder), devices, epsilon, seed, show).run()
@@ -109,7 +109,7 @@ class _Demo:
         self.estimate: int | None = None
         self.restart_seconds = 0.0
 
-    def run(self) -> Outcome:
+    def run(self) -> DemoResult:
         self.token = asyncio.run(self._operator())
         self._say("starting the server")
         self.server.start()
@@ -131,12 +131,8 @@ class _Demo:
             self.server.stop()
 
     async def _operator(self) -> str:
-        engine = open_engine(self.settings)
-        try:
-            await migrate(engine)
+        async with opened(self.settings) as engine:
             return await add_operator(engine, "demo")
-        finally:
-            await engine.dispose()
 
     def _call(self, method: str, path: str, form: Any = None) -> Any:
         return self.server.call(method, path, form, token=self.token)
@@ -235,7 +231,7 @@ class _Demo:
     def _say(self, event: str) -> None:
         self.show(Moment(len(self.receipts), len(self.values), self.estimate, event))
 
-    def _outcome(self, campaign: str, seconds: float) -> Outcome:
+    def _outcome(self, campaign: str, seconds: float) -> DemoResult:
         verified = self._call("GET", f"/v1/campaigns/{campaign}/verify")
         exported = self._call("GET", f"/v1/campaigns/{campaign}/export")
         privacy = self._call("GET", f"/v1/campaigns/{campaign}")["privacy"]
@@ -250,7 +246,7 @@ class _Demo:
             self._say(f"{len(failed)} devices did not answer, the first because: {failed[0]}")
         value = exported["estimates"][0]["value"]
         every_one = sum(sent.values()) == len(self.values) and +counted == sent
-        return Outcome(
+        return DemoResult(
             devices=len(self.values),
             acknowledged=sum(sent.values()),
             counted=sum(counted.values()),

@@ -1,6 +1,6 @@
 """The routes devices use: manifest, claims, query, reports, reports:batch.
 
-Plain functions from bytes to an `Answer`, with no web framework on the way: this is the path every device takes.
+Plain functions from bytes to a `Reply`, with no web framework on the way: this is the path every device takes.
 A report is answered 201 or 200 only after the transaction that counts it has been committed.
 """
 
@@ -9,128 +9,92 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 from privquant import wire
 from privquant.aggregator import metrics
-from privquant.aggregator.campaign_cache import Desk, View
+from privquant.aggregator.campaign_cache import CampaignCache, CampaignView
 from privquant.aggregator.campaigns import link_matches
+from privquant.aggregator.forms import CAMPAIGN_ID, IN_WORDS
 from privquant.aggregator.group_commit import GroupCommit
-from privquant.aggregator.store.base import Claim, Outcome, Pin, Spend, Unavailable, What
+from privquant.aggregator.keys import KeyUnusable
+from privquant.aggregator.replies import Reply, RequestRefused, problem
+from privquant.aggregator.store.base import Admit, AskResult, Pin, Spend, Unavailable, What
 
-_PATH = re.compile(r"/v1/campaigns/([0-9a-f]{64})/(manifest|claims|query|reports:batch|reports)")
-
-RETRY_SECONDS = 2
 PLACES_SECONDS = 10
 """How soon to ask again for a place that somebody in flight may leave."""
 LONGEST_WAIT = 3_600
 """Retry-After never asks for more: a device that sleeps longer than this may as well ask again."""
 
 
-@dataclass(slots=True)
-class Answer:
-    status: int
-    body: bytes
-    media: str = "application/json"
-    retry_after: int | None = None
-    immutable: bool = False
-    allow: str | None = None
-
-
-class Refused(Exception):
-    """Ends a request with a problem of the wire format's table."""
-
-    def __init__(self, code: str, detail: str = "", retry_after: int | None = None) -> None:
-        super().__init__(code)
-        self.code = code
-        self.detail = detail
-        self.retry_after = retry_after
-
-
-def problem(code: str, detail: str = "", retry_after: int | None = None) -> Answer:
-    kind = wire.PROBLEMS[code]
-    if retry_after is None and not kind.final:
-        retry_after = RETRY_SECONDS
-    body = wire.problem_body(code, detail or kind.title)
-    return Answer(kind.status, body, wire.PROBLEM_MEDIA, retry_after)
-
-
-def match(path: str) -> tuple[str, str] | None:
-    """(campaign id, route) if the path is one of a device's."""
-    found = _PATH.fullmatch(path)
-    return None if found is None else (found[1], found[2])
-
-
 class DeviceRoutes:
-    """Answers devices out of a desk and a group commit."""
+    """Answers devices out of the campaign cache and a group commit."""
 
     def __init__(
-        self, desk: Desk, group: GroupCommit, link_of: Callable[[int], Awaitable[bytes | None]], lease_minutes: int
+        self,
+        cache: CampaignCache,
+        group: GroupCommit,
+        link_of: Callable[[int], Awaitable[bytes | None]],
+        lease_minutes: int,
     ) -> None:
-        self._desk = desk
+        self._cache = cache
         self._group = group
         self._link_of = link_of
         self._lease_minutes = lease_minutes
-        self._routes = {
-            "manifest": ("GET", 0, self._manifest),
-            "claims": ("POST", wire.MAX_REQUEST, self._claim),
-            "query": ("POST", wire.MAX_REQUEST, self._query),
-            "reports": ("POST", wire.MAX_REQUEST, self._report),
-            "reports:batch": ("POST", wire.MAX_BATCH_REQUEST, self._batch),
+        self._serve = {
+            wire.MANIFEST: self._manifest,
+            wire.CLAIMS: self._claim,
+            wire.QUERY: self._query,
+            wire.REPORTS: self._report,
+            wire.BATCH: self._batch,
         }
 
-    def limit(self, route: str) -> int:
-        """The largest body the route takes."""
-        return self._routes[route][1]
-
-    async def handle(self, identity: str, route: str, method: str, body: bytes) -> Answer:
-        """One request, one answer; nothing a device sends raises."""
-        wanted, limit, serve = self._routes[route]
+    async def handle(self, identity: str, route: wire.Route, method: str, body: bytes) -> Reply:
+        """One request, one reply; nothing a device sends raises."""
         try:
-            if method != wanted and not (wanted == "GET" and method == "HEAD"):
-                answer = problem("method-not-allowed", f"this address takes {wanted}")
-                answer.allow = wanted
-                metrics.requests.labels(route, answer.status).inc()
-                return answer
-            if len(body) > limit > 0:
-                raise Refused("too-large", f"at most {limit} bytes are allowed")
-            view = await self._desk.view(identity)
-            if view is None:
-                raise Refused("unknown-campaign")
-            answer = await serve(view, body)
-        except Refused as error:
+            reply = await self._handle(identity, route, method, body)
+        except RequestRefused as error:
             metrics.refusals.labels(error.code).inc()
-            answer = problem(error.code, error.detail, error.retry_after)
+            reply = error.reply
         except wire.WireError as error:
             metrics.refusals.labels("malformed").inc()
-            answer = problem("malformed", str(error))
-        except Unavailable:
+            reply = problem("malformed", str(error))
+        except (Unavailable, KeyUnusable):
             metrics.refusals.labels("unavailable").inc()
-            answer = problem("unavailable")
-        metrics.requests.labels(route, answer.status).inc()
-        return answer
+            reply = problem("unavailable")
+        metrics.requests.labels(route.name, reply.status).inc()
+        return reply
 
-    async def _manifest(self, view: View, _body: bytes) -> Answer:
-        return Answer(200, view.envelope, immutable=True)
+    async def _handle(self, identity: str, route: wire.Route, method: str, body: bytes) -> Reply:
+        if method != route.method and (method, route.method) != ("HEAD", "GET"):
+            raise RequestRefused("method-not-allowed", f"this address takes {route.method}", allow=route.method)
+        if not re.fullmatch(CAMPAIGN_ID, identity):
+            raise RequestRefused("invalid", f"id {IN_WORDS[CAMPAIGN_ID]}")
+        view = await self._cache.view(identity)
+        if view is None:
+            raise RequestRefused("unknown-campaign")
+        return await self._serve[route](view, body)
 
-    async def _claim(self, view: View, body: bytes) -> Answer:
+    async def _manifest(self, view: CampaignView, _body: bytes) -> Reply:
+        return Reply(200, view.envelope, immutable=True)
+
+    async def _claim(self, view: CampaignView, body: bytes) -> Reply:
         claim = wire.Claim.parse(body)
         stored = await self._link_of(view.no)
         if stored is None or not link_matches(claim.link, stored):
-            raise Refused("wrong-link")
-        outcome = await self._group.put(Claim(view.no, view.office.id(bytes.fromhex(claim.token_hash))))
+            raise RequestRefused("wrong-link")
+        outcome = await self._group.put(Admit(view.no, view.office.id(bytes.fromhex(claim.token_hash))))
         if outcome.what is What.FULL:
-            raise Refused("link-exhausted")
+            raise RequestRefused("link-exhausted")
         if outcome.what is What.CLOSED:
             raise _not_open(view)
         new = outcome.what is What.COUNTED
-        return Answer(201 if new else 200, wire.claim_body(new))
+        return Reply(201 if new else 200, wire.claim_body(new))
 
-    async def _query(self, view: View, body: bytes) -> Answer:
+    async def _query(self, view: CampaignView, body: bytes) -> Reply:
         hashed = bytes.fromhex(wire.parse_query_request(body))
         if view.state == "closed":
-            raise Refused("campaign-closed")
+            raise RequestRefused("campaign-closed")
         if view.state == "paused":
             raise _not_open(view)
         _check_wave(view, hashed)
@@ -146,38 +110,38 @@ class DeviceRoutes:
         # What another request of the same token was given first is what this one gets.
         if outcome.what is not What.PINNED or query is None:
             query = view.office.unseal(hashed, outcome.box)
-        return Answer(200, wire.Ticket(query.threshold, view.office.ticket(hashed, query)).to_bytes())
+        return Reply(200, wire.Ticket(query.threshold, view.office.ticket(hashed, query)).to_bytes())
 
-    async def _nothing_new(self, view: View) -> bool:
+    async def _nothing_new(self, view: CampaignView) -> bool:
         """Whether only tokens that have a query already are served."""
-        return time.time() >= view.manifest.deadline or await self._desk.is_full(view)
+        return time.time() >= view.manifest.deadline or await self._cache.is_full(view)
 
-    async def _no_query(self, view: View, outcome: Outcome) -> Refused:
+    async def _no_query(self, view: CampaignView, outcome: AskResult) -> RequestRefused:
         if outcome.what is What.SPENT:
-            return Refused("token-spent")
+            return RequestRefused("token-spent")
         if outcome.what is What.UNKNOWN:
-            return Refused("unknown-token")
+            return RequestRefused("unknown-token")
         if time.time() >= view.manifest.deadline:
-            return Refused("deadline-passed")
-        if await self._desk.is_complete(view):
-            return Refused("campaign-complete")
-        return Refused("all-places-taken", retry_after=PLACES_SECONDS)
+            return RequestRefused("deadline-passed")
+        if await self._cache.is_complete(view):
+            return RequestRefused("campaign-complete")
+        return RequestRefused("all-places-taken", retry_after=PLACES_SECONDS)
 
-    async def _report(self, view: View, body: bytes) -> Answer:
+    async def _report(self, view: CampaignView, body: bytes) -> Reply:
         outcome = await self._group.put(self._spend(view, wire.WireReport.parse(body)))
         if outcome.what is What.CLOSED:
-            raise Refused("campaign-closed")
+            raise RequestRefused("campaign-closed")
         new = _counted(outcome)
-        return Answer(201 if new else 200, wire.receipt_body(new))
+        return Reply(201 if new else 200, wire.receipt_body(new))
 
-    def _spend(self, view: View, report: wire.WireReport) -> Spend:
+    def _spend(self, view: CampaignView, report: wire.WireReport) -> Spend:
         hashed = _hash(report.token)
         query = view.office.read(hashed, report.ticket)
         if query is None:
-            raise Refused("forged-ticket")
+            raise RequestRefused("forged-ticket")
         return Spend(view.no, view.office.id(hashed), query, report.bit)
 
-    async def _batch(self, view: View, body: bytes) -> Answer:
+    async def _batch(self, view: CampaignView, body: bytes) -> Reply:
         reports = wire.parse_object(body, wire.MAX_BATCH_REQUEST, ("reports",))["reports"]
         if not isinstance(reports, list) or not 1 <= len(reports) <= wire.BATCH_LIMIT:
             raise wire.WireError(f"reports is a list of 1 to {wire.BATCH_LIMIT} reports")
@@ -189,17 +153,17 @@ class DeviceRoutes:
                 places.append(place)
             except wire.WireError:
                 results[place] = _result("malformed")
-            except Refused as error:
+            except RequestRefused as error:
                 results[place] = _result(error.code)
         for place, outcome in zip(places, await self._group.put_all(asks), strict=True):
             if outcome.what is What.CLOSED:
                 results[place] = _result("campaign-closed")
             else:
                 results[place] = {"status": 201 if _counted(outcome) else 200}
-        return Answer(200, wire.canonical({"results": results}))
+        return Reply(200, wire.canonical({"results": results}))
 
 
-def _counted(outcome: Outcome) -> bool:
+def _counted(outcome: AskResult) -> bool:
     """Whether a report was new."""
     new = outcome.what is What.COUNTED
     (metrics.reports if new else metrics.duplicates).inc()
@@ -215,13 +179,13 @@ def _hash(token: str) -> bytes:
     return bytes.fromhex(wire.token_hash(token))
 
 
-def _not_open(view: View) -> Refused:
-    return Refused("campaign-closed" if view.state == "closed" else "campaign-paused", retry_after=60)
+def _not_open(view: CampaignView) -> RequestRefused:
+    return RequestRefused("campaign-closed" if view.state == "closed" else "campaign-paused", retry_after=60)
 
 
-def _check_wave(view: View, hashed: bytes) -> None:
+def _check_wave(view: CampaignView, hashed: bytes) -> None:
     waves = view.manifest.waves
     wave = view.office.wave(hashed, waves.count) if waves.count > 1 else 0
     left = view.manifest.opens + wave * waves.seconds - time.time()
     if left > 0:
-        raise Refused("not-yet", retry_after=min(int(left) + 1, LONGEST_WAIT))
+        raise RequestRefused("not-yet", retry_after=min(int(left) + 1, LONGEST_WAIT))

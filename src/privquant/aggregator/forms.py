@@ -7,9 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from privquant.aggregator.campaigns import MOST_INVITES, ONE_WAVE, Draft
-from privquant.domain import Domain, Grid, Integers
-from privquant.errors import InvalidInput
-from privquant.wire import MAX_EDGES, Waves, whole_from_wire
+from privquant.domain import Domain
+from privquant.wire import MAX_EDGES, Waves, domain_from_wire, real_to_wire
 
 WHOLE = r"^(0|-?[1-9][0-9]{0,19})$"
 MEASUREMENT = r"^[a-z0-9][a-z0-9._-]{0,99}$"
@@ -80,11 +79,10 @@ class CampaignForm(_Form):
         )
 
     def _domain(self) -> Domain:
-        if isinstance(self.domain, GridForm):
-            return Grid(self.domain.edges)
-        if len(self.domain.low) > 20 or len(self.domain.high) > 20:
-            raise InvalidInput("a domain has at most 2^63 values")
-        return Integers(whole_from_wire(self.domain.low, "low"), whole_from_wire(self.domain.high, "high"))
+        form = self.domain.model_dump()
+        if "edges" in form:
+            form["edges"] = [real_to_wire(edge) for edge in form["edges"]]
+        return domain_from_wire(form)
 
 
 class InvitesForm(_Form):
@@ -93,15 +91,6 @@ class InvitesForm(_Form):
 
 class LinkForm(_Form):
     places: Annotated[int, Field(ge=1, le=_MAX)]
-
-
-class Problem(BaseModel):
-    """RFC 9457."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
 
 
 class Created(BaseModel):

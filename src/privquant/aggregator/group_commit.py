@@ -10,9 +10,9 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
-from privquant.aggregator.store.base import Ask, Outcome, Unavailable
+from privquant.aggregator.store.base import Ask, AskResult, Unavailable
 
-Commit = Callable[[list[Ask]], Awaitable[list[Outcome]]]
+Commit = Callable[[list[Ask]], Awaitable[list[AskResult]]]
 
 
 class GroupCommit:
@@ -22,7 +22,7 @@ class GroupCommit:
         self._commit = commit
         self._most = most
         self._depth = depth
-        self._waiting: deque[tuple[Ask, asyncio.Future[Outcome]]] = deque()
+        self._waiting: deque[tuple[Ask, asyncio.Future[AskResult]]] = deque()
         self._arrived = asyncio.Event()
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
@@ -37,16 +37,16 @@ class GroupCommit:
         if self._task is not None:
             await self._task
 
-    def put(self, ask: Ask) -> asyncio.Future[Outcome]:
+    def put(self, ask: Ask) -> asyncio.Future[AskResult]:
         """The outcome, once it is durable."""
         if self._stopping or len(self._waiting) >= self._depth:
             raise Unavailable("too many requests are waiting for the store")
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[AskResult] = asyncio.get_running_loop().create_future()
         self._waiting.append((ask, future))
         self._arrived.set()
         return future
 
-    async def put_all(self, asks: Sequence[Ask]) -> list[Outcome]:
+    async def put_all(self, asks: Sequence[Ask]) -> list[AskResult]:
         return list(await asyncio.gather(*[self.put(ask) for ask in asks]))
 
     @property
@@ -61,7 +61,7 @@ class GroupCommit:
                 group = [self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))]
                 await self._answer(group)
 
-    async def _answer(self, group: list[tuple[Ask, asyncio.Future[Outcome]]]) -> None:
+    async def _answer(self, group: list[tuple[Ask, asyncio.Future[AskResult]]]) -> None:
         try:
             outcomes = await self._commit([ask for ask, _ in group])
         except Exception as error:

@@ -114,13 +114,12 @@ def missing_page() -> str:
 
 def policy_of(manifest: Manifest) -> str:
     """A device's policy, in TOML, that allows this campaign and no more."""
-    domain = manifest.domain
-    if not isinstance(domain, Grid):
-        text = f'{{kind = "integers", low = {domain.to_dict()["low"]}, high = {domain.to_dict()["high"]}}}'
-    elif len(domain.edges) <= _MOST_EDGES:
-        text = f'{{kind = "grid", edges = {json.dumps(domain.edges)}}}'
+    form = manifest.domain.to_dict()
+    edges = len(form.get("edges", ()))
+    if edges <= _MOST_EDGES:
+        text = f"{{{', '.join(f'{name} = {json.dumps(value)}' for name, value in form.items())}}}"
     else:
-        text = f'{{kind = "grid", edges = [...]}}  # the {len(domain.edges)} edges of the campaign\'s manifest'
+        text = f'{{kind = "grid", edges = [...]}}  # the {edges} edges of the campaign\'s manifest'
     # A policy counts in units of 10^-12 and rounds down.
     most = Decimal(repr(manifest.epsilon)).quantize(Decimal("1e-12"), ROUND_CEILING).normalize()
     return f'version = 1\n\n[measurements."{manifest.measurement}"]\ndomain = {text}\nmax_epsilon = {most:f}\n'

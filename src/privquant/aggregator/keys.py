@@ -2,25 +2,36 @@
 
 A folder of Ed25519 keys, one file each, named by fingerprint; the file `current` names the one that signs new
 manifests. Rotation adds a key and turns `current` to it; older keys stay, because the tickets and token ids of
-campaigns they issued are derived from them. No secret is in the database.
+campaigns they issued are derived from them. No secret is in the database: hosts that serve one database share the
+folder, or are given the same keys in the environment (PRIVQUANT_SIGNING_KEYS).
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
+import fcntl
 import os
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.wire import fingerprint, public_key_of
 
+SIGNING_KEYS = "PRIVQUANT_SIGNING_KEYS"
 
-class KeyMissing(PrivquantError):
-    """The key that issued a campaign is not in the key folder."""
+
+_PEM_END = "-----END PRIVATE KEY-----"
+
+
+class KeyUnusable(PrivquantError):
+    """A key that is there and cannot be used."""
+
+
+class KeyMissing(KeyUnusable):
+    """The key that issued a campaign is not among this server's keys."""
 
 
 class KeyRing:
@@ -28,14 +39,28 @@ class KeyRing:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise InvalidInput(f"{folder} cannot be the folder of the keys: {error.strerror}") from error
         self._loaded: dict[str, Ed25519PrivateKey] = {}
         if not (folder / "current").exists():
-            if any(folder.glob("*.pem")):
+            self._make_first()
+
+    def _make_first(self) -> None:
+        """One process at a time: of several that start at once, one makes the key and the others find it."""
+        handle = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if (self.folder / "current").exists():
+                return
+            if any(self.folder.glob("*.pem")):
                 raise InvalidInput(
-                    f"{folder} holds keys but no file 'current' that names one; restore it from the backup"
+                    f"{self.folder} holds keys but no file 'current' that names one; restore it from the backup"
                 )
             self.rotate()
+        finally:
+            os.close(handle)
 
     @property
     def current(self) -> Ed25519PrivateKey:
@@ -55,24 +80,74 @@ class KeyRing:
     def fingerprints(self) -> list[str]:
         return sorted(path.stem for path in self.folder.glob("*.pem"))
 
+    def has(self, name: str) -> bool:
+        return (self.folder / f"{name}.pem").is_file()
+
     def by_fingerprint(self, name: str) -> Ed25519PrivateKey:
         if name not in self._loaded:
             path = self.folder / f"{name}.pem"
             if not path.is_file():
-                raise KeyMissing(f"the key {name} is not in {self.folder}; restore it from the backup")
+                raise KeyMissing(f"the key {name} is not in the key folder; restore it from the backup")
             if path.stat().st_mode & 0o077:
-                raise InvalidInput(f"{path} can be read by others; run: chmod 600 {path}")
+                raise KeyUnusable(f"{path} can be read by others; run: chmod 600 {path}")
             key = load_pem_private_key(path.read_bytes(), password=None)
             if not isinstance(key, Ed25519PrivateKey) or fingerprint(public_key_of(key)) != name:
-                raise InvalidInput(f"{path} is not the Ed25519 key its name says")
+                raise KeyUnusable(f"{path} is not the Ed25519 key its name says")
             self._loaded[name] = key
         return self._loaded[name]
 
     def campaign_secret(self, issuer: str, campaign_id: str) -> bytes:
         """32 bytes that only holders of the issuer's private key can derive; one per campaign."""
         seed = self.by_fingerprint(fingerprint(issuer)).private_bytes_raw()
-        extracted = hmac.digest(b"privquant/campaign-secret/1", seed, hashlib.sha256)
-        return hmac.digest(extracted, bytes.fromhex(campaign_id) + b"\x01", hashlib.sha256)
+        derived = HKDF(SHA256(), 32, salt=b"privquant/campaign-secret/1", info=bytes.fromhex(campaign_id))
+        return derived.derive(seed)
+
+
+class GivenKeys(KeyRing):
+    """Keys given as text: PEM blocks one after the other, the first of which signs new manifests."""
+
+    def __init__(self, text: str) -> None:
+        blocks = [block + _PEM_END for block in text.split(_PEM_END)[:-1]]
+        self._loaded = {}
+        for block in blocks:
+            try:
+                key = load_pem_private_key(block.strip().encode(), password=None)
+            except ValueError as error:
+                raise InvalidInput(f"{SIGNING_KEYS} holds something that is no PEM private key") from error
+            if not isinstance(key, Ed25519PrivateKey):
+                raise InvalidInput(f"{SIGNING_KEYS} holds a key that is not Ed25519")
+            self._loaded[fingerprint(public_key_of(key))] = key
+        if not self._loaded:
+            raise InvalidInput(f"{SIGNING_KEYS} holds no private key in PEM form")
+
+    @property
+    def current(self) -> Ed25519PrivateKey:
+        return next(iter(self._loaded.values()))
+
+    def rotate(self) -> str:
+        raise InvalidInput(f"the keys are given in {SIGNING_KEYS}: put a new one before them, on every host")
+
+    def fingerprints(self) -> list[str]:
+        return sorted(self._loaded)
+
+    def has(self, name: str) -> bool:
+        return name in self._loaded
+
+    def by_fingerprint(self, name: str) -> Ed25519PrivateKey:
+        if name not in self._loaded:
+            raise KeyMissing(f"the key {name} is not among those of {SIGNING_KEYS}")
+        return self._loaded[name]
+
+
+def open_keys(folder: Path) -> KeyRing:
+    """The keys of this server: those of the environment if it has any, else those of the folder."""
+    given = os.environ.get(SIGNING_KEYS, "")
+    return GivenKeys(given) if given.strip() else KeyRing(folder)
+
+
+def has_keys(folder: Path) -> bool:
+    given = os.environ.get(SIGNING_KEYS, "").strip()
+    return bool(given) or (folder / "current").exists() or any(folder.glob("*.pem"))
 
 
 def _write_private(path: Path, content: bytes) -> None:

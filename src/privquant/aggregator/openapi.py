@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI
 
-from privquant.wire import BATCH_LIMIT, MAX_TICKET, PROBLEM_MEDIA, PROBLEM_TYPE, PROBLEMS
+from privquant import wire
 
 _TOKEN = {"type": "string", "pattern": "^[A-Za-z0-9_-]{21}[AQgw]$", "description": "16 bytes, base64url"}
 _HASH = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
-_TICKET = {"type": "string", "pattern": f"^[A-Za-z0-9_-]{{1,{MAX_TICKET}}}$"}
+_TICKET = {"type": "string", "pattern": f"^[A-Za-z0-9_-]{{1,{wire.MAX_TICKET}}}$"}
 _WHOLE = {"type": "string", "pattern": "^(0|-?[1-9][0-9]{0,19})$"}
 
 
@@ -38,80 +38,89 @@ def _json(schema: dict[str, Any], description: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceRoute:
-    name: str
-    method: str
+class _Told:
+    """What the document says about a route: in words, the body it takes, and its answers by status."""
+
     summary: str
-    status: int
-    responses: dict[int | str, dict[str, Any]]
-    request: dict[str, Any] | None = None
-    extra: dict[str, Any] = field(default_factory=dict)
+    answers: dict[str, dict[str, Any]]
+    body: dict[str, Any] | None = None
 
 
-def _post(
-    name: str, summary: str, request: dict[str, Any], status: int, responses: dict[int | str, dict[str, Any]]
-) -> DeviceRoute:
-    body = {"required": True, "content": {"application/json": {"schema": request}}}
-    return DeviceRoute(name, "POST", summary, status, responses, request, {"requestBody": body})
-
-
-DEVICE_ROUTES = (
-    DeviceRoute(
-        "manifest",
-        "GET",
-        "The signed manifest; never changes",
-        200,
-        {
-            200: _json(
-                _object(manifest={"type": "object"}, signature={"type": "string", "pattern": "^[0-9a-f]{128}$"}),
-                "The envelope",
-            )
-        },
-    ),
-    _post(
-        "claims",
+_ENVELOPE = _object(manifest={"type": "object"}, signature={"type": "string", "pattern": "^[0-9a-f]{128}$"})
+_TOLD = {
+    wire.MANIFEST: _Told("The signed manifest; never changes", {"200": _json(_ENVELOPE, "The envelope")}),
+    wire.CLAIMS: _Told(
         "Take a place of the open link",
+        {"201": _json(_STATUS, "A place was taken"), "200": _json(_STATUS, "This token has one already")},
         _object(link=_TOKEN, token_hash=_HASH),
-        201,
-        {201: _json(_STATUS, "A place was taken"), 200: _json(_STATUS, "This token has one already")},
     ),
-    _post(
-        "query",
+    wire.QUERY: _Told(
         "The threshold of a token; the same one however often it asks",
+        {"200": _json(_object(threshold=_WHOLE, ticket=_TICKET), "The ticket")},
         _object(token_hash=_HASH),
-        200,
-        {200: _json(_object(threshold=_WHOLE, ticket=_TICKET), "The ticket")},
     ),
-    _post(
-        "reports",
+    wire.REPORTS: _Told(
         "One bit, counted exactly once",
+        {"201": _json(_STATUS, "Counted"), "200": _json(_STATUS, "Was counted before")},
         _REPORT,
-        201,
-        {201: _json(_STATUS, "Counted"), 200: _json(_STATUS, "Was counted before")},
     ),
-    _post(
-        "reports:batch",
+    wire.BATCH: _Told(
         "Up to 10,000 reports, a result for each",
-        _object(reports={"type": "array", "items": _REPORT, "minItems": 1, "maxItems": BATCH_LIMIT}),
-        200,
-        {200: _json(_object(results={"type": "array", "items": _RESULT}), "A result for each")},
+        {"200": _json(_object(results={"type": "array", "items": _RESULT}), "A result for each")},
+        _object(reports={"type": "array", "items": _REPORT, "minItems": 1, "maxItems": wire.BATCH_LIMIT}),
     ),
-)
+}
+_CAMPAIGN = {
+    "name": "id",
+    "in": "path",
+    "required": True,
+    "description": "SHA-256 of the manifest, hex",
+    "schema": _HASH,
+}
+_PROBLEM = {
+    "title": "Problem",
+    "description": "RFC 9457.",
+    "type": "object",
+    "properties": {
+        "type": {"type": "string", "enum": [wire.PROBLEM_TYPE + code for code in wire.PROBLEMS]},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+    },
+    "required": ["type", "title", "status", "detail"],
+}
+PROBLEM = {
+    "description": "A problem of RFC 9457",
+    "content": {wire.PROBLEM_MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+}
 
 
-def document_problems(app: FastAPI) -> None:
-    """Say in the document that refusals are problem+json, with every kind of the table."""
+def complete_document(app: FastAPI) -> None:
+    """Add to the framework's document what it does not see: the device routes, and refusals as problem+json."""
     make = app.openapi
 
     def openapi() -> dict[str, Any]:
         form = make()
-        shape = form["components"]["schemas"]["Problem"]
-        shape["properties"]["type"]["enum"] = [PROBLEM_TYPE + code for code in PROBLEMS]
+        form["components"]["schemas"]["Problem"] = _PROBLEM
+        for route in wire.ROUTES:
+            form["paths"][wire.path_of("{id}", route.name)] = {route.method.lower(): _operation(route)}
         for path in form["paths"].values():
             for operation in path.values():
-                operation["responses"].pop("422", None)
-                refusal = operation["responses"]["default"]
-                refusal["content"] = {PROBLEM_MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+                operation["responses"]["default"] = PROBLEM
         return form
 
     app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _operation(route: wire.Route) -> dict[str, Any]:
+    told, name = _TOLD[route], route.name.replace(":", "_")
+    form = {
+        "tags": ["devices"],
+        "summary": told.summary,
+        "operationId": f"{name}_v1_campaigns__id__{name}_{route.method.lower()}",
+        "parameters": [_CAMPAIGN],
+        "responses": dict(told.answers),
+    }
+    if told.body is not None:
+        form["requestBody"] = {"required": True, "content": {"application/json": {"schema": told.body}}}
+    return form

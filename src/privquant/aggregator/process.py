@@ -5,18 +5,16 @@ What the demo and the fault tests drive. The process is the one `privquant serve
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import IO, Any
 
+from privquant.aggregator.operator_client import OperatorClient, Refusal
 from privquant.aggregator.settings import Settings
 from privquant.errors import PrivquantError
 
@@ -58,6 +56,7 @@ class ServerProcess:
     def start(self, timeout: float = 60.0) -> float:
         """Start it and wait until it is ready; the seconds that took."""
         began = time.perf_counter()
+        ready = OperatorClient(self.url, timeout=5)
         out: IO[bytes]
         with open(self.log, "ab") as out:
             environment = os.environ | self.settings.environment()
@@ -66,9 +65,9 @@ class ServerProcess:
             if self._process.poll() is not None:
                 raise ServerFailed(f"the server ended with code {self._process.returncode}; see {self.log}")
             try:
-                with urllib.request.urlopen(self.url + "/readyz", timeout=5):
-                    return time.perf_counter() - began
-            except OSError:
+                ready.call("GET", "/readyz")
+                return time.perf_counter() - began
+            except Refusal:
                 time.sleep(0.02)
         raise ServerFailed(f"the server was not ready after {timeout:g} seconds; see {self.log}")
 
@@ -87,18 +86,14 @@ class ServerProcess:
             self._process.send_signal(number)
         code = self._process.wait(timeout=60)
         self._process = None
+        while self._listens():  # workers outlive a killed supervisor by a moment
+            time.sleep(0.02)
         return code
 
-    def call(self, method: str, path: str, form: Any = None, *, token: str = "", timeout: float = 120) -> Any:
+    def _listens(self) -> bool:
+        with socket.socket(socket.AF_INET6 if ":" in self.settings.host else socket.AF_INET) as probe:
+            return probe.connect_ex((self.settings.host, self.settings.port)) == 0
+
+    def call(self, method: str, path: str, form: Any = None, *, token: str = "") -> Any:
         """One request of an operator; the JSON of the answer (text as it is)."""
-        body = None if form is None else json.dumps(form).encode()
-        request = urllib.request.Request(self.url + path, data=body, method=method)
-        request.add_header("authorization", f"Bearer {token}")
-        request.add_header("content-type", "application/json")
-        try:
-            with urllib.request.urlopen(request, timeout=timeout) as answer:
-                found = answer.read()
-                is_json = answer.headers.get_content_type() == "application/json"
-        except urllib.error.HTTPError as error:
-            raise ServerFailed(f"{method} {path}: {error.code} {error.read()[:300]!r}") from error
-        return json.loads(found) if is_json and found else found.decode()
+        return OperatorClient(self.url, token).call(method, path, form)

@@ -3,52 +3,62 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
-import os
-import shutil
 import signal
 import socket
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from types import FrameType
-from typing import IO
+from typing import IO, TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import uvicorn
 
 from privquant._compiling import announce
 from privquant.aggregator import logs
+from privquant.aggregator.causes import cause_of
+from privquant.aggregator.keys import has_keys, open_keys
 from privquant.aggregator.settings import Settings, settings_from
-from privquant.errors import InvalidInput
+from privquant.aggregator.workers import inherited, supervise
+from privquant.errors import InvalidInput, PrivquantError
 
-_FD = "PRIVQUANT_LISTENING_FD"
+if TYPE_CHECKING:
+    from privquant.aggregator.service import Service
+
 _DATABASE_SECONDS = 15.0
+_PORT_SECONDS = 3.0
+
+
+class StartFailed(PrivquantError):
+    """The server cannot start."""
 
 
 def run(settings: Settings) -> int:
     """Serve until told to stop (SIGTERM, SIGINT); requests in hand are finished first. The exit code."""
+    settings.check_reachable()
     if settings.database:
         _database_answers(settings)
-    if settings.workers > 1:
-        _can_listen(settings)
-        return _supervise(settings)
     guard = _alone(settings)
     try:
-        _can_listen(settings)
-        return _serve(settings)
+        with _bound(settings) as listening:
+            if not has_keys(settings.keys):
+                _no_campaigns_yet(settings)
+            open_keys(settings.keys)  # made here if there is none, and not by each of several workers
+            if settings.workers > 1:
+                return supervise(settings, listening)
+            serve(settings, listening)
+            return 0
     finally:
         if guard is not None:
             guard.close()
 
 
-def _serve(settings: Settings, listening: int | None = None) -> int:
+def serve(settings: Settings, listening: socket.socket, on_ready: Callable[[], None] = lambda: None) -> None:
+    """Serve in this process, on a socket that is bound; `StartFailed` in one line if that cannot be."""
     from privquant.aggregator.api import build_api
-    from privquant.aggregator.asgi import Front
+    from privquant.aggregator.asgi import AsgiApp
     from privquant.aggregator.service import Service
 
     logs.configure(settings.log_level)
@@ -57,10 +67,7 @@ def _serve(settings: Settings, listening: int | None = None) -> int:
     sys.setswitchinterval(0.0005)
     service = Service(settings)
     config = uvicorn.Config(
-        Front(service, build_api(service)),
-        host=settings.host,
-        port=settings.port,
-        fd=listening,
+        AsgiApp(service, build_api(service)),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -70,15 +77,35 @@ def _serve(settings: Settings, listening: int | None = None) -> int:
         timeout_keep_alive=30,
         limit_concurrency=10_000,
         backlog=4_096,
-        lifespan="on",
+        lifespan="off",
     )
-    server = _Server(config)
-    server.run()
-    return 0 if server.started else 1
+    server = _Server(config, service, on_ready)
+    server.run([listening])
+    if server.failure is not None:
+        raise StartFailed(cause_of(server.failure)) from server.failure
 
 
 class _Server(uvicorn.Server):
-    """A server whose graceful end is a success: being told to stop is not an error to pass on."""
+    """Runs the service around the HTTP server. Being told to stop is its success: no signal is passed on."""
+
+    def __init__(self, config: uvicorn.Config, service: Service, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._service = service
+        self._on_ready = on_ready
+        self.failure: Exception | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            await self._service.start()
+        except Exception as error:
+            self.failure, self.should_exit = error, True
+            return
+        await super().startup(sockets)
+        self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        await self._service.stop()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -113,16 +140,42 @@ def _database_answers(settings: Settings) -> None:
         ) from error
 
 
-def _can_listen(settings: Settings) -> None:
-    """Said in plain words before anything is started; the server itself would only log it."""
-    if settings.port == 0:
-        return
+def _no_campaigns_yet(settings: Settings) -> None:
+    """A server without keys may make one, but not beside campaigns that another key has signed."""
+    from privquant.aggregator.store.migrate import opened
+    from privquant.aggregator.store.operator_queries import issuers
+
+    async def look() -> list[str]:
+        async with opened(settings) as engine:
+            return await issuers(engine)
+
+    try:
+        needed = asyncio.run(look())
+    except Exception as error:
+        raise StartFailed(cause_of(error)) from error
+    if needed:
+        raise StartFailed(
+            f"this database has campaigns signed by the key {needed[0]} and this server has no keys: give it those "
+            "of the server that made them (--keys-folder, or docs/two-hosts.md)"
+        )
+
+
+def _bound(settings: Settings) -> socket.socket:
+    """The socket to listen on. That it cannot be had is said in plain words before anything is started."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    with socket.socket(family) as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound = socket.socket(family)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # Workers whose supervisor was killed let go of the port within a moment.
+    give_up = time.monotonic() + (_PORT_SECONDS if settings.workers > 1 else 0.0)
+    while True:
         try:
-            trial.bind((settings.host, settings.port))
+            bound.bind((settings.host, settings.port))
+            return bound
         except OSError as error:
+            if error.errno == errno.EADDRINUSE and time.monotonic() < give_up:
+                time.sleep(0.1)
+                continue
+            bound.close()
             raise InvalidInput(
                 f"cannot listen on {settings.host}, port {settings.port}: {error.strerror or error}"
             ) from error
@@ -145,51 +198,23 @@ def _alone(settings: Settings) -> IO[str] | None:
     return guard
 
 
-def _supervise(settings: Settings) -> int:
-    """Start the workers on one listening socket; start anew one that dies; stop all when told to."""
-    logs.configure(settings.log_level)
-    listening = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listening.bind((settings.host, settings.port))
-    listening.listen(4_096)
-    listening.set_inheritable(True)
-    samples = Path(tempfile.mkdtemp(prefix="privquant-metrics-"))
-    environment = os.environ | settings.environment() | {"PRIVQUANT_WORKERS": "1"}
-    environment |= {_FD: str(listening.fileno()), "PROMETHEUS_MULTIPROC_DIR": str(samples)}
-
-    def start() -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "privquant.aggregator.server"]
-        return subprocess.Popen(command, env=environment, pass_fds=[listening.fileno()])
-
-    workers = [start() for _ in range(settings.workers)]
-    stopping = False
-
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        nonlocal stopping
-        stopping = True
-        for worker in workers:
-            worker.terminate()
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
-    while not stopping:
-        for place, worker in enumerate(workers):
-            try:
-                code = worker.wait(timeout=0.2)
-            except subprocess.TimeoutExpired:
-                continue
-            if not stopping:
-                logs.say("a worker ended and is started anew", code=code)
-                time.sleep(0.2)
-                workers[place] = start()
-    for worker in workers:
-        worker.wait()
-    shutil.rmtree(samples, ignore_errors=True)
-    return 0
+def _work() -> int:
+    """This process, started as a module: a worker, or a server of its own."""
+    line = None
+    try:
+        worker = inherited()
+        if worker is None:
+            return run(settings_from())
+        listening, line = worker
+        serve(settings_from(), listening, line.say_ready)
+        return 0
+    except PrivquantError as error:
+        if line is not None:
+            line.say_failed(str(error))
+        else:
+            print(f"privquant: {error}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":
-    inherited = os.environ.get(_FD)
-    if inherited is None:
-        raise SystemExit(run(settings_from()))
-    raise SystemExit(_serve(settings_from(), int(inherited)))
+    raise SystemExit(_work())

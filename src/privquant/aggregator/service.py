@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 
 from privquant.aggregator import metrics
-from privquant.aggregator.campaign_cache import Desk
-from privquant.aggregator.campaigns import Campaigns
+from privquant.aggregator.campaign_cache import CampaignCache
+from privquant.aggregator.campaigns import Campaigns, WrongState
+from privquant.aggregator.causes import DAMAGED
 from privquant.aggregator.devices import DeviceRoutes
 from privquant.aggregator.group_commit import GroupCommit
-from privquant.aggregator.keys import KeyRing
+from privquant.aggregator.health import PROBE_SECONDS, Health
+from privquant.aggregator.keys import KeyMissing, KeyUnusable, open_keys
 from privquant.aggregator.logs import say
 from privquant.aggregator.publisher import Publisher
 from privquant.aggregator.settings import Settings
-from privquant.aggregator.store.base import Ask, DeviceStore, Outcome, Unavailable
+from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, DeviceStore, Unavailable
 from privquant.aggregator.store.migrate import migrate, open_engine
-from privquant.aggregator.store.postgres import PostgresDevices
-from privquant.aggregator.store.sqlite import SqliteDevices
+from privquant.aggregator.store.operator_queries import manifest_of
+from privquant.aggregator.store.postgres import PostgresDeviceStore
+from privquant.aggregator.store.sqlite import SqliteDeviceStore
+from privquant.wire import Manifest, fingerprint
 
 _SWEEP = 10.0  # seconds between two sweeps of what the database itself remembers
 _SEAL = 1.0
+_DEADLINES = 5.0
 
 
 def open_device_store(settings: Settings) -> DeviceStore:
-    return PostgresDevices(settings.database) if settings.database else SqliteDevices(settings.sqlite_file)
+    return PostgresDeviceStore(settings.database) if settings.database else SqliteDeviceStore(settings.sqlite_file)
 
 
 class Service:
@@ -34,50 +39,89 @@ class Service:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.keys = KeyRing(settings.keys)
+        self.keys = open_keys(settings.keys)
         self.engine = open_engine(settings)
         self._tasks: list[asyncio.Task[None]] = []
         self._last_sweep = 0.0
         self._leads = False
-        self.ready = False
+        self._manifests: dict[str, Manifest] = {}
+        self.health = Health()
+        self.started = False
 
     async def start(self) -> None:
         await migrate(self.engine)
-        self.hot = open_device_store(self.settings)
+        self.store = open_device_store(self.settings)
         self.group = GroupCommit(self._timed_commit)
-        self.desk = Desk(self.hot, self.keys)
-        self.campaigns = Campaigns(self.engine, self.hot, self.keys, self.settings.url)
-        self.devices = DeviceRoutes(self.desk, self.group, self.hot.link_secret, self.settings.lease_minutes)
-        self._publisher = Publisher(self.hot, self.desk.refresh_one)
+        self.cache = CampaignCache(self.store, self.keys)
+        self.campaigns = Campaigns(self.engine, self.store, self.keys, self.settings.url)
+        self.devices = DeviceRoutes(self.cache, self.group, self.store.link_secret, self.settings.lease_minutes)
+        self._publisher = Publisher(self.store, self.cache.refresh_one)
         self.group.start()
-        self._repeat("refresh", self.settings.refresh, self.desk.refresh)
+        self._repeat("refresh", self.settings.refresh, self.cache.refresh)
         self._repeat("publish", self.settings.publish, self._publish)
         self._repeat("seal", _SEAL, self._seal)
-        self.ready = True
+        for name, work in (("probe", self._probe), ("keys", self._check_keys)):
+            await self._done(name, work)  # nobody is told "ready" before it is known
+            self._repeat(name, PROBE_SECONDS, work)
+        self._repeat("deadlines", _DEADLINES, self._close_over)
+        self.started = True
         say("started", store="postgresql" if self.settings.database else "sqlite")
 
     async def stop(self) -> None:
         """Commit what was taken in, then close."""
-        self.ready = False
+        self.started = False
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.group.stop()
-        await self.hot.close()
+        await self.store.close()
         await self.engine.dispose()
         say("stopped")
 
-    async def check(self) -> None:
-        """Raise unless the store answers."""
-        await self.hot.campaigns("0" * 64)
+    async def _probe(self) -> None:
+        """Write; and where commits failed since, find out whether they would still."""
+        failing = self.health.trouble("commit")
+        await self.store.probe(thorough=failing is not None)
+        self.health.well("operator")
+        if failing != DAMAGED or not self.settings.database:  # of a damage PostgreSQL only says when it meets it
+            self.health.well("commit")
 
-    async def _timed_commit(self, asks: list[Ask]) -> list[Outcome]:
+    async def _check_keys(self) -> None:
+        """A process that cannot answer for a running campaign is not ready, and says which key it needs."""
+        for name in sorted({fingerprint(manifest.issuer) for _, manifest in await self._live()}):
+            if not self.keys.has(name):
+                raise KeyMissing(f"the key {name} of a running campaign is not among this server's keys")
+            try:
+                self.keys.by_fingerprint(name)
+            except (KeyUnusable, OSError) as error:
+                # Not in its own words, which name a path: readiness is told to anybody.
+                raise KeyUnusable(f"the key {name} of a running campaign cannot be read, or others can") from error
+
+    async def _close_over(self) -> None:
+        """Close campaigns whose deadline has passed by more than the grace."""
+        if not self._leads:
+            return
+        for row, manifest in await self._live():
+            if time.time() >= manifest.deadline + 60 * self.settings.grace:
+                with contextlib.suppress(WrongState):  # an operator was quicker
+                    await self.campaigns.close(row.id, "server", "the deadline has passed")
+                await self.cache.refresh_one(row.id)
+
+    async def _live(self) -> list[tuple[CampaignRow, Manifest]]:
+        """Running campaigns; a manifest never changes, so each is read once."""
+        rows = await self.store.campaigns(live=True)
+        self._manifests = {row.id: self._manifests.get(row.id) or manifest_of(row.envelope) for row in rows}
+        return [(row, self._manifests[row.id]) for row in rows]
+
+    async def _timed_commit(self, asks: list[Ask]) -> list[AskResult]:
         started = time.perf_counter()
         try:
-            outcomes = await self.hot.commit(asks)
-        except Unavailable:
+            outcomes = await self.store.commit(asks)
+        except Unavailable as error:
             metrics.failures.inc()
+            self.health.failed("commit", error)
             raise
+        self.health.well("commit")
         metrics.commits.observe(time.perf_counter() - started)
         metrics.groups.observe(len(asks))
         metrics.waiting.set(self.group.waiting)
@@ -91,28 +135,28 @@ class Service:
     async def _seal(self) -> None:
         if not self._leads:
             return
-        moved = await self.hot.seal(self.settings.seal_rows)
+        moved = await self.store.seal(self.settings.seal_rows)
         if moved:
             metrics.sealed.inc(moved)
         if time.monotonic() - self._last_sweep > _SWEEP:
-            await self.hot.sweep()
+            await self.store.sweep()
             self._last_sweep = time.monotonic()
 
     def _repeat(self, name: str, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
-        self._tasks.append(asyncio.create_task(_every(name, seconds, work), name=name))
+        self._tasks.append(asyncio.create_task(self._every(name, seconds, work), name=name))
 
+    async def _every(self, name: str, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+        """Run `work` for ever; a turn that fails is said once, and the next comes anyway."""
+        while True:
+            if not await self._done(name, work):
+                await asyncio.sleep(min(1.0, seconds * 4))
+            await asyncio.sleep(seconds)
 
-async def _every(name: str, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
-    """Run `work` for ever; a turn that fails is logged once in a row and the next comes anyway."""
-    failing = False
-    while True:
+    async def _done(self, name: str, work: Callable[[], Awaitable[None]]) -> bool:
         try:
             await work()
-            failing = False
         except Exception as error:
-            if not failing:
-                level = logging.WARNING if isinstance(error, Unavailable) else logging.ERROR
-                logging.getLogger("privquant.aggregator").log(level, f"{name} failed", exc_info=error)
-            failing = True
-            await asyncio.sleep(min(1.0, seconds * 4))
-        await asyncio.sleep(seconds)
+            self.health.failed(name, error)
+            return False
+        self.health.well(name)
+        return True

@@ -18,9 +18,11 @@ PREFIX = "PRIVQUANT_"
 class Settings:
     """
     data:          folder of the embedded store and of the signing keys.
+    keys_folder:   folder of the signing keys, where it is not `data`/keys: one that several hosts share.
     database:      postgresql://... ; empty for the embedded SQLite file in `data`.
     public_url:    where devices reach this server; invites start with it.
     lease_minutes: how long a device that was asked counts as in flight. A later answer still counts.
+    grace_minutes: how long after its deadline a campaign closes itself; never sooner than a lease.
     refresh:       seconds between two looks at the store for changes made by other processes.
     publish:       least seconds between two computations of the next thresholds of a campaign.
     seal_rows:     fresh reports are mixed into the log when there are this many (see store.base).
@@ -28,11 +30,13 @@ class Settings:
     """
 
     data: Path = Path("privquant-data")
+    keys_folder: str = ""
     database: str = ""
     host: str = "127.0.0.1"
     port: int = 8470
     public_url: str = ""
     lease_minutes: int = 10
+    grace_minutes: int = 60
     refresh: float = 0.25
     publish: float = 0.05
     seal_rows: int = 1_024
@@ -40,7 +44,12 @@ class Settings:
     log_level: str = "info"
 
     def __post_init__(self) -> None:
-        for name, low, high in (("port", 0, 65_535), ("lease_minutes", 1, 10**6), ("workers", 1, 64)):
+        for name, low, high in (
+            ("port", 0, 65_535),
+            ("lease_minutes", 1, 10**6),
+            ("grace_minutes", 1, 10**6),
+            ("workers", 1, 64),
+        ):
             if not low <= getattr(self, name) <= high:
                 raise InvalidInput(f"{name} must lie in {low} .. {high}, got {getattr(self, name)}")
         if self.seal_rows < 1 or self.refresh <= 0 or self.publish <= 0:
@@ -64,13 +73,26 @@ class Settings:
 
     @property
     def keys(self) -> Path:
-        return self.data / "keys"
+        return Path(self.keys_folder) if self.keys_folder else self.data / "keys"
+
+    @property
+    def grace(self) -> int:
+        """Minutes from a campaign's deadline to its closing: tickets given before it count until then."""
+        return max(self.grace_minutes, self.lease_minutes)
 
     @property
     def url(self) -> str:
         """What invites start with."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.public_url or f"http://{host}:{self.port}"
+
+    def check_reachable(self) -> None:
+        """Refuse to make invites that lead nowhere."""
+        if self.host in ("0.0.0.0", "::") and not self.public_url:
+            raise InvalidInput(
+                f"--host {self.host} listens everywhere but is no address that a device can reach: say what "
+                "invites are to start with, such as --public-url https://ask.example.org"
+            )
 
     def environment(self) -> dict[str, str]:
         """These settings as environment variables, for a child process."""

@@ -14,7 +14,7 @@ import typer
 
 from privquant.cli._domain import domain_of
 from privquant.cli._quantiles import quantiles_of
-from privquant.cli._server import Refusal, call, send
+from privquant.cli._server import call
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.messages import Guarantee, Rank
 from privquant.validation import check_count
@@ -160,7 +160,7 @@ def invites(
             out.write("invite\n")
             while written < number:
                 count = min(_CALL, number - written)
-                lines = send(server, "POST", f"/v1/campaigns/{identity}/invites", {"count": count}).decode()
+                lines = call(server, "POST", f"/v1/campaigns/{identity}/invites", {"count": count})
                 out.write(lines.partition("\n")[2])
                 out.flush()
                 written += count
@@ -169,7 +169,7 @@ def invites(
         if not written:
             file.unlink()  # nothing is in it, and a second try must find its name free
         elif isinstance(error, PrivquantError):
-            raise Refusal(f"{error}; the first {written:,} invites are in {file}") from error
+            raise type(error)(f"{error}; the first {written:,} invites are in {file}") from error
         raise
     typer.echo(f"{number:,} invites written to {file}", err=True)
 
@@ -244,18 +244,14 @@ def delete(
         raise InvalidInput(f"only a closed campaign can be erased, and this one is {state}: close it first")
     if not yes:
         typer.confirm(f"Erase {identity} and all its reports?", abort=True)
-    send(server, "DELETE", f"/v1/campaigns/{identity}")
+    call(server, "DELETE", f"/v1/campaigns/{identity}")
     typer.echo("erased", err=True)
 
 
 def _domain(low: str | None, high: str | None, bins: int | None, log: bool) -> dict[str, Any]:
-    domain = domain_of(low, high, bins, log)
-    from privquant.wire import domain_to_wire
-
-    form = domain_to_wire(domain)
-    if form["kind"] == "grid":
-        form["edges"] = [float(edge) for edge in form["edges"]]
-    return form
+    form = domain_of(low, high, bins, log).to_dict()
+    # Whole numbers travel as texts, which no reader of JSON rounds.
+    return {name: str(value) if isinstance(value, int) else value for name, value in form.items()}
 
 
 def _option(text: str) -> tuple[str, str | int | bool]:

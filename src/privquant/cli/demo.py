@@ -13,7 +13,7 @@ from privquant.errors import InvalidInput, MissingDependency
 from privquant.validation import check_epsilon
 
 if TYPE_CHECKING:
-    from privquant.aggregator.demo import Moment, Outcome
+    from privquant.aggregator.demo import DemoResult, Moment
 
 
 def register(app: typer.Typer) -> None:
@@ -71,7 +71,7 @@ def _live() -> Iterator[Callable[[Moment], None]]:
         yield show
 
 
-def _print(outcome: Outcome) -> None:
+def _print(outcome: DemoResult) -> None:
     counted = "every report counted exactly once" if outcome.exact else "NOT every report was counted exactly once"
     lines = (
         f"estimate     {outcome.estimate}",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+import click
 import typer
 
-from privquant.errors import InvalidInput
+from privquant.errors import InvalidInput, PrivquantError
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
@@ -23,17 +25,42 @@ Data = Annotated[Path | None, typer.Option(help="The server's data folder.", sho
 Database = Annotated[str | None, typer.Option(help="postgresql://... if the store is there.", show_default=False)]
 
 
+class StoreFailed(PrivquantError):
+    """The store or the keys of this machine cannot be used."""
+
+
 def register(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True, help="Operators, signing keys, backup: on the server's own machine.")
-    group.command("add")(add)
-    group.command("list")(show)
-    group.command("remove")(remove)
-    group.command("audit")(audit)
-    group.command("key")(key)
-    group.command("rotate-key")(rotate_key)
-    group.command("backup")(backup)
-    group.command("restore")(restore)
+    commands: dict[str, Callable[..., None]] = {
+        "add": add,
+        "list": show,
+        "remove": remove,
+        "audit": audit,
+        "key": key,
+        "rotate-key": rotate_key,
+        "backup": backup,
+        "restore": restore,
+    }
+    for name, command in commands.items():
+        group.command(name)(_in_one_line(command))
     app.add_typer(group, name="operator")
+
+
+def _in_one_line(command: Callable[..., None]) -> Callable[..., None]:
+    """What a disk or a database does to a command is said in words."""
+
+    @functools.wraps(command)
+    def said(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except (PrivquantError, ImportError, click.exceptions.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            from privquant.aggregator.causes import cause_of
+
+            raise StoreFailed(f"the store or its keys cannot be used: {cause_of(error)}") from error
+
+    return said
 
 
 def add(
@@ -85,10 +112,10 @@ def audit(
 
 def key(data: Data = None) -> None:
     """Show the fingerprints of the signing keys; devices may pin the current one."""
-    from privquant.aggregator.keys import KeyRing
+    from privquant.aggregator.keys import open_keys
     from privquant.wire import fingerprint, public_key_of
 
-    ring = KeyRing(_with_keys(data).keys)
+    ring = open_keys(_with_keys(data).keys)
     current = fingerprint(public_key_of(ring.current))
     for name in ring.fingerprints():
         typer.echo(f"{name}{'  current' if name == current else ''}")
@@ -96,9 +123,9 @@ def key(data: Data = None) -> None:
 
 def rotate_key(data: Data = None) -> None:
     """Sign new campaigns with a new key. Running campaigns keep theirs; a running server takes it up at once."""
-    from privquant.aggregator.keys import KeyRing
+    from privquant.aggregator.keys import open_keys
 
-    typer.echo(KeyRing(_with_keys(data).keys).rotate())
+    typer.echo(open_keys(_with_keys(data).keys).rotate())
 
 
 def backup(
@@ -141,22 +168,20 @@ def _existing(data: Path | None, database: str | None) -> Settings:
 
 
 def _with_keys(data: Path | None) -> Settings:
+    from privquant.aggregator.keys import has_keys
+
     settings = _settings(data, None)
-    if not settings.keys.exists():
-        raise InvalidInput(f"there are no keys in {settings.data.resolve()}; give the server's folder with --data")
+    if not has_keys(settings.keys):
+        raise InvalidInput(f"there are no keys in {settings.keys.resolve()}; give the server's folder with --data")
     return settings
 
 
 def _on_store(settings: Settings, work: Callable[[AsyncEngine], Awaitable[T]]) -> T:
-    from privquant.aggregator.store.migrate import migrate, open_engine
+    from privquant.aggregator.store.migrate import opened
 
     async def run() -> T:
-        engine = open_engine(settings)
-        try:
-            await migrate(engine)
+        async with opened(settings) as engine:
             return await work(engine)
-        finally:
-            await engine.dispose()
 
     return asyncio.run(run())
 

@@ -94,26 +94,14 @@ def calibrate(
     out: Annotated[Path, typer.Option(help="File to write.")],
     trials: Annotated[int, typer.Option(help="Trials for each shape of data and grid point.")] = 60,
     seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 1,
-    workers: Annotated[int, typer.Option(help="Processes.")] = 2,
+    workers: Annotated[int, typer.Option(help="Processes; 0 is all cores. The numbers do not depend on it.")] = 2,
 ) -> None:
     """Measure anew what `privquant plan` plans with (takes a while)."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from privquant.lab.studies.calibration import calibrate as measure
-    from privquant.lab.studies.calibration import write
+    from privquant.lab.experiment.runner import run_cells
+    from privquant.lab.studies.calibration import cells, report, write
     from privquant.validation import check_count
 
     check_out(out, (".json",))
     check_count(trials, "trials", 20)
-    check_count(workers, "workers", 1)
-    columns = (TextColumn("calibrating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns) as bar:
-        task = bar.add_task("", total=None)
-        document = measure(
-            trials=trials,
-            seed=seed,
-            workers=workers,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-        )
-    write(document, out)
+    write(report(run_cells(cells(trials), seed=seed, workers=workers, progress=True)), out)
     print(f"wrote {out}")

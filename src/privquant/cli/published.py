@@ -36,19 +36,11 @@ def published(
     Exit code 1 if the published behaviour does not agree with the record: more than 3 of 130 rows beyond 3 standard
     errors (of both samples), or one beyond 4.5.
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from privquant.lab.studies.published import CONSTANTS, MECHANISMS, RUNS, compare, recorded_runs, verdict
+    from privquant.lab.experiment.runner import run_cells
+    from privquant.lab.studies.published import CONSTANTS, MECHANISMS, RUNS, cells, recorded_runs, report, verdict
 
     rows = recorded_runs(CONSTANTS if constant else RUNS, mechanism or MECHANISMS)
-    columns = (TextColumn("recorded rows"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    done = []
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("rows", total=len(rows))
-        for found in compare(rows, trials=trials, seed=seed, workers=workers):
-            done.append(found)
-            progress.advance(task)
+    done = report(rows, run_cells(cells(rows, trials), seed=seed, workers=workers, progress=True))
     outcome = verdict(done)
     if as_json:
         form = {"rows": [row.to_dict() for row in done], "agrees": outcome.agrees, "verdict": str(outcome)}

@@ -21,6 +21,10 @@ def serve(
     database: Annotated[
         str | None, typer.Option(help="postgresql://... instead of the embedded SQLite file.", show_default=False)
     ] = None,
+    keys_folder: Annotated[
+        str | None,
+        typer.Option(help="Folder of the signing keys, if several hosts share one.", show_default="DATA/keys"),
+    ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default="8470")] = None,
     public_url: Annotated[
@@ -31,6 +35,10 @@ def serve(
     ] = None,
     lease_minutes: Annotated[
         int | None, typer.Option(help="How long a device that was asked counts as in flight.", show_default="10")
+    ] = None,
+    grace_minutes: Annotated[
+        int | None,
+        typer.Option(help="How long after its deadline a campaign closes itself.", show_default="60"),
     ] = None,
     log_level: Annotated[
         str | None, typer.Option(help="debug, info, warning or error.", show_default="info")
@@ -52,13 +60,16 @@ def serve(
         {
             "data": data,
             "database": database,
+            "keys_folder": keys_folder,
             "host": host,
             "port": port,
             "public_url": public_url,
             "workers": workers,
             "lease_minutes": lease_minutes,
+            "grace_minutes": grace_minutes,
             "log_level": log_level,
         }
     )
+    settings.check_reachable()
     typer.echo(f"privquant starts, to serve {settings.url}", err=True)
     raise typer.Exit(run(settings))

@@ -40,9 +40,11 @@ from privquant.device.transport import Origin, Transport
 from privquant.messages import Guarantee
 from privquant.privacy.coin import Coin
 from privquant.wire import (
+    CLAIMS,
     LOOPBACK,
-    MAX_MANIFEST,
-    MAX_REQUEST,
+    MANIFEST,
+    QUERY,
+    REPORTS,
     TOKEN_BYTES,
     Claim,
     Invite,
@@ -56,7 +58,6 @@ from privquant.wire import (
     open_envelope,
     parse_claim_receipt,
     parse_receipt,
-    path_of,
     query_request,
     token_from_bytes,
     token_hash,
@@ -167,7 +168,7 @@ class Device:
 
     def _send(self, rule: Rule, caller: Caller, answer: Answer) -> Receipt:
         report = WireReport(answer.token, answer.ticket, answer.bit).to_bytes()
-        response = caller.call("POST", path_of(answer.campaign, "reports"), report, limit=MAX_REQUEST)
+        response = caller.call(REPORTS, answer.campaign, report)
         try:
             status = parse_receipt(response.body)
         except WireError as error:
@@ -243,7 +244,7 @@ def _invite(invite: str | Invite) -> Invite:
 
 
 def _manifest(invite: Invite, caller: Caller) -> Manifest:
-    response = caller.call("GET", path_of(invite.campaign_id, "manifest"), None, limit=MAX_MANIFEST)
+    response = caller.call(MANIFEST, invite.campaign_id)
     try:
         return open_envelope(response.body, campaign_id=invite.campaign_id, key_fingerprint=invite.key_fingerprint)
     except SignatureError as error:
@@ -257,7 +258,7 @@ def _manifest(invite: Invite, caller: Caller) -> Manifest:
 
 
 def _ticket(campaign: str, manifest: Manifest, token: str, caller: Caller) -> Ticket:
-    response = caller.call("POST", path_of(campaign, "query"), query_request(token), limit=MAX_REQUEST)
+    response = caller.call(QUERY, campaign, query_request(token))
     try:
         ticket = Ticket.parse(response.body)
     except WireError as error:
@@ -274,7 +275,7 @@ def _ticket(campaign: str, manifest: Manifest, token: str, caller: Caller) -> Ti
 def _claim(invite: Invite, link: str, token: str, caller: Caller) -> None:
     """Take a place of an open link for `token`."""
     body = Claim(link, token_hash(token)).to_bytes()
-    response = caller.call("POST", path_of(invite.campaign_id, "claims"), body, limit=MAX_REQUEST)
+    response = caller.call(CLAIMS, invite.campaign_id, body)
     try:
         parse_claim_receipt(response.body)
     except WireError as error:

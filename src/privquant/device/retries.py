@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from privquant.device.refusals import ServerRefused, TransportRefused, TryLater
 from privquant.device.transport import Origin, Response, Transport
 from privquant.errors import InvalidInput
-from privquant.wire import parse_problem
+from privquant.wire import Route, parse_problem, path_of
 
 _SECONDS = re.compile(r"[0-9]{1,9}")
 
@@ -54,13 +54,16 @@ class Caller:
         self._patience = patience
         self._end = time.monotonic() + patience.total
 
-    def call(self, method: str, path: str, body: bytes | None, *, limit: int) -> Response:
+    def call(self, route: Route, campaign: str, body: bytes | None = None) -> Response:
         """The first answer that is a success (200 or 201); `ServerRefused` on a final no, `TryLater` in the end."""
         failures = 0
+        path, limit = path_of(campaign, route.name), route.most_answered
         while True:
             try:
                 deadline = min(self._end, time.monotonic() + self._patience.request)
-                response = self._transport.send(self._origin, method, path, body, limit=limit, deadline=deadline)
+                response = self._transport.send(
+                    self._origin, route.method, path, body, limit=limit, deadline=deadline
+                )
                 if response.status in (200, 201):
                     return response
                 failure = self._failure(response)

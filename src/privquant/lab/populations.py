@@ -12,7 +12,6 @@ All draw from a numpy Generator handed in: this is the simulator. The device's c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol as Interface
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,25 +23,8 @@ from privquant.privacy.coin import DRAW, Coin
 from privquant.protocols.base import Protocol, ThresholdProtocol
 
 
-class Population(Interface):
-    """Anything that turns queries into reports, each from a user who was not asked before."""
-
-    def answer(self, queries: Sequence[AnyQuery]) -> list[AnyReport]: ...
-
-
-class CountPopulation(Interface):
-    """Anything that can say how many of `count` fresh users report a one to one query."""
-
-    def answer_counts(self, query: Query, count: int) -> int: ...
-
-
 class OutOfUsers(PrivquantError):
     """More users were asked than the population has."""
-
-
-def flips(coin: int, count: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """`count` throws of a coin: which bits are flipped."""
-    return np.asarray(rng.integers(0, DRAW, size=count, dtype=np.uint64) < np.uint64(coin))
 
 
 class Users:
@@ -95,7 +77,8 @@ class Users:
 
     def answer_counts(self, query: Query, count: int) -> int:
         values = self._take(count)
-        return int(((values <= query.threshold) ^ flips(query.coin, count, self._rng)).sum())
+        flipped = self._rng.integers(0, DRAW, size=count, dtype=np.uint64) < np.uint64(query.coin)
+        return int(((values <= query.threshold) ^ flipped).sum())
 
 
 class CountUsers:

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from privquant.domain import Domain, domain_from_dict, given_domain
@@ -61,6 +62,8 @@ class Protocol(ABC):
     count_table: ClassVar[bool] = False
     adaptive: ClassVar[bool] = True
     many_quantiles: ClassVar[bool] = False
+    campaign_options: ClassVar[Mapping[str, float]] = MappingProxyType({})
+    """What a deployed campaign sets unless told otherwise; a run that waits for each report needs none of it."""
 
     def __init__(
         self,
@@ -188,6 +191,10 @@ class Protocol(ABC):
             self.given_up += 1
             self.asked = max(self.asked, self.heard + self.given_up)
             self._give_up(query)
+
+    def forget_in_flight(self) -> None:
+        """Users in flight count as not asked: for who cannot know whether they will ever answer."""
+        self.asked = self.heard + self.given_up
 
     def estimate(self) -> Estimate:
         """The answer for the (first) quantile, as known now."""

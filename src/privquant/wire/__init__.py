@@ -3,6 +3,7 @@
     form      canonical JSON, numbers, tokens, keys
     manifest  what a campaign asks; signed, immutable, id = hash
     invite    the URL a person gets; its fragment is never sent
+    routes    the addresses of a campaign
     exchange  query, claim, report and their answers
     problems  refusals
 
@@ -24,7 +25,6 @@ from privquant.wire.exchange import claim_body as claim_body
 from privquant.wire.exchange import parse_claim_receipt as parse_claim_receipt
 from privquant.wire.exchange import parse_query_request as parse_query_request
 from privquant.wire.exchange import parse_receipt as parse_receipt
-from privquant.wire.exchange import path_of as path_of
 from privquant.wire.exchange import query_request as query_request
 from privquant.wire.exchange import receipt_body as receipt_body
 from privquant.wire.form import BATCH_LIMIT as BATCH_LIMIT
@@ -70,3 +70,12 @@ from privquant.wire.problems import Problem as Problem
 from privquant.wire.problems import ProblemKind as ProblemKind
 from privquant.wire.problems import parse_problem as parse_problem
 from privquant.wire.problems import problem_body as problem_body
+from privquant.wire.routes import BATCH as BATCH
+from privquant.wire.routes import CLAIMS as CLAIMS
+from privquant.wire.routes import MANIFEST as MANIFEST
+from privquant.wire.routes import QUERY as QUERY
+from privquant.wire.routes import REPORTS as REPORTS
+from privquant.wire.routes import ROUTES as ROUTES
+from privquant.wire.routes import Route as Route
+from privquant.wire.routes import path_of as path_of
+from privquant.wire.routes import route_of as route_of

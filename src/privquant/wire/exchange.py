@@ -25,11 +25,6 @@ MAX_TICKET = 200
 _TICKET = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_TICKET}}}")
 
 
-def path_of(campaign_id: str, what: str) -> str:
-    """The path of a campaign's resource: manifest, query, claims, reports or reports:batch."""
-    return f"/v1/campaigns/{campaign_id}/{what}"
-
-
 @dataclass(frozen=True, slots=True)
 class Claim:
     """Take a place of an open link for a token the device made. Answer: 201, or 200 if it has it already."""

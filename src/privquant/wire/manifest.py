@@ -15,7 +15,7 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from privquant.domain import Domain, Grid, Integers
+from privquant.domain import Domain, Grid, check_domain, domain_from_dict
 from privquant.errors import InvalidInput
 from privquant.privacy.coin import check_flip_threshold, flip_threshold
 from privquant.validation import check_epsilon, check_probability, check_quantiles
@@ -47,28 +47,30 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,49}")
 
 
 def domain_to_wire(domain: Domain) -> dict[str, Any]:
-    if isinstance(domain, Integers):
-        return {"kind": "integers", "low": whole_to_wire(domain.low), "high": whole_to_wire(domain.high)}
-    if isinstance(domain, Grid):
-        return {"kind": "grid", "edges": [real_to_wire(e) for e in domain.edges]}
-    raise InvalidInput(f"domain must be Integers, Grid or LogGrid, got {domain!r}")
+    """`domain.to_dict()` with its numbers spelled as they travel."""
+    form = check_domain(domain).to_dict()
+    if form["kind"] == "grid":
+        return form | {"edges": [real_to_wire(edge) for edge in form["edges"]]}
+    return form | {"low": whole_to_wire(form["low"]), "high": whole_to_wire(form["high"])}
 
 
 def domain_from_wire(form: Any) -> Domain:
     kind = form.get("kind") if isinstance(form, dict) else None
+    read: dict[str, Any]
+    if kind == "integers":
+        exact_fields(form, ("kind", "low", "high"), "domain")
+        read = {"low": whole_from_wire(form["low"], "low"), "high": whole_from_wire(form["high"], "high")}
+    elif kind == "grid":
+        edges = exact_fields(form, ("kind", "edges"), "domain")["edges"]
+        if not isinstance(edges, list) or len(edges) > MAX_EDGES:
+            raise WireError(f"edges is a list of at most {MAX_EDGES} decimal strings")
+        read = {"edges": [real_from_wire(edge, "edge") for edge in edges]}
+    else:
+        raise WireError(f"a domain's kind is 'integers' or 'grid', got {kind!r:.60}")
     try:
-        if kind == "integers":
-            exact_fields(form, ("kind", "low", "high"), "domain")
-            return Integers(whole_from_wire(form["low"], "low"), whole_from_wire(form["high"], "high"))
-        if kind == "grid":
-            exact_fields(form, ("kind", "edges"), "domain")
-            edges = form["edges"]
-            if not isinstance(edges, list) or len(edges) > MAX_EDGES:
-                raise WireError(f"edges is a list of at most {MAX_EDGES} decimal strings")
-            return Grid([real_from_wire(e, "edge") for e in edges])
+        return domain_from_dict({"kind": kind, **read})
     except InvalidInput as error:
         raise WireError(str(error)) from error
-    raise WireError(f"a domain's kind is 'integers' or 'grid', got {kind!r:.60}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from privquant.domain import Integers
 from privquant.lab.engine import bayes, simulate_by_asking, simulator
 from privquant.lab.engine.random import draw_with_replacement, shuffle, states, step
 from privquant.lab.sample import Sample
+from privquant.messages import Query, Report
 from privquant.protocols.base import Protocol
 from privquant.protocols.bayes.bayeslearn import BayesLearn
 from privquant.protocols.registry import protocol
@@ -23,6 +24,13 @@ def draw(words: tuple[np.uint64, ...]) -> tuple[int, tuple[np.uint64, ...]]:
     """One draw outside a kernel, where words come back as plain integers."""
     drawn, *following = step(*words)
     return int(drawn), tuple(np.uint64(word) for word in following)
+
+
+def visited_path(template: BayesLearn, crowd: NDArray[np.int64], state: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The cell of every step of the engine's learner, for a crowd in the order it is asked."""
+    path = np.empty(template.users, np.int64)
+    bayes._learned(template, bayes._room(template), crowd, state, path=path)
+    return path
 
 
 def dense_path(template: BayesLearn, crowd: NDArray[np.int64], state: NDArray[np.uint64]) -> list[int]:
@@ -75,8 +83,31 @@ def test_the_kernel_visits_the_cells_of_the_dense_posterior(
     for seed in range(3):
         crowd = rng.integers(0, size, users)
         state = np.random.SeedSequence(seed).generate_state(4, np.uint64)
-        path = bayes.visited_path(template, crowd, state.copy())
+        path = visited_path(template, crowd, state.copy())
         assert path.tolist() == dense_path(template, crowd, state)
+
+
+def object_path(template: BayesLearn, crowd: NDArray[np.int64], state: NDArray[np.uint64]) -> list[int]:
+    """The cells the protocol object visits, interpreted, on the same random bits as the kernel."""
+    made, words, path = template.fresh(), tuple(state), []
+    assert isinstance(made, BayesLearn)
+    for value in crowd:
+        path.append(made._posterior.cell)
+        query = made.ask(1)[0]
+        assert isinstance(query, Query)
+        drawn, words = draw(words)
+        made.tell([Report(query, int((value <= query.threshold) != (drawn < template.coin.threshold)))])
+    return path
+
+
+@pytest.mark.parametrize(("size", "quantile"), [(3, 0.37), (257, 0.9), (4**9, 0.5), (10**6, 0.2)])
+def test_the_protocol_object_and_the_kernel_visit_the_same_cells(size: int, quantile: float) -> None:
+    """One posterior, interpreted and compiled, over hundreds of blocks; sums differ in their last bits alone."""
+    template = protocol("bayeslearn", Integers(0, size - 1), users=4000, epsilon=1.0, quantile=quantile)
+    assert isinstance(template, BayesLearn)
+    crowd = np.random.default_rng(size).integers(0, size, 4000)
+    state = np.random.SeedSequence(1).generate_state(4, np.uint64)
+    assert visited_path(template, crowd, state.copy()).tolist() == object_path(template, crowd, state)
 
 
 def test_a_twin_that_cuts_elsewhere_visits_other_cells() -> None:
@@ -88,7 +119,7 @@ def test_a_twin_that_cuts_elsewhere_visits_other_cells() -> None:
     assert isinstance(other, BayesLearn)
     crowd = np.random.default_rng(0).integers(0, 65, 300)
     state = np.random.SeedSequence(0).generate_state(4, np.uint64)
-    assert bayes.visited_path(one, crowd, state.copy()).tolist() != dense_path(other, crowd, state)
+    assert visited_path(one, crowd, state.copy()).tolist() != dense_path(other, crowd, state)
 
 
 def _twins(name: str, **options: object) -> tuple[Protocol, Sample]:

@@ -5,11 +5,12 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import chi2_contingency, ks_2samp
+from scipy.stats import chi2, chi2_contingency, ks_2samp
 
 from privquant.domain import Integers
+from privquant.lab.engine import isotonic as engine
 from privquant.lab.engine import simulate_by_asking, simulator
-from privquant.lab.engine.crowd import draw, fill, new_crowd
+from privquant.lab.engine.crowd import draw, fill, new_crowd, new_list
 from privquant.lab.engine.isotonic import outcomes, simulate, supports
 from privquant.lab.populations import OutOfUsers, Users
 from privquant.lab.run import run
@@ -42,42 +43,71 @@ def by_asking(template, sample, trials, seed, **schedule):
     return np.array(found)
 
 
-def exact_cases(cells, values, thresholds, counts):
+USERS = [1, 3, 3, 5, 8, 9, 12]
+# (threshold, users asked): the third batch goes by the cut of the second, which the fourth comes back to.
+BATCHES = [(5, 1), (2, 1), (5, 2), (2, 1), (8, 1)]
+
+
+def exact_cases():
     """Probability of every sequence of true ones, by brute force over all orders of the users."""
     seen = {}
-    for order in itertools.permutations(values):
+    for order in itertools.permutations(USERS):
         at, found = 0, []
-        for threshold, count in zip(thresholds, counts, strict=True):
+        for threshold, count in BATCHES:
             found.append(sum(v <= threshold for v in order[at : at + count]))
             at += count
         seen[tuple(found)] = seen.get(tuple(found), 0) + 1
-    return {key: ways / math.factorial(len(values)) for key, ways in seen.items()}
+    return {key: ways / math.factorial(len(USERS)) for key, ways in seen.items()}
 
 
-def test_cells_draw_as_a_random_order_of_users_does():
-    """Chi-square over all outcomes of four batches; false alarm 1e-4, fixed seed."""
-    users = [1, 3, 3, 5, 8, 9, 12]
-    thresholds, counts = [5, 2, 8, 5], [2, 1, 2, 1]
-    exact = exact_cases(None, users, thresholds, counts)
-    sample, rng = Sample(np.array(users), 20), np.random.default_rng(3)
-    cells, trials, seen = new_crowd(8), 10_000, {}
+def follows_the_exact_law(draw_batch, cells, trials=10_000):
+    """Chi-square over all sequences of ones; false alarm 1e-4, fixed seed. One that cannot be is caught at once."""
+    exact, seen, rng = exact_cases(), {}, np.random.default_rng(3)
+    sample = Sample(np.array(USERS), 20)
     for _ in range(trials):
-        fill(cells, len(users))
+        fill(cells, len(USERS))
         key = tuple(
-            int(draw(cells, sample.values, sample.cumulative, c, k, rng))
-            for c, k in zip(thresholds, counts, strict=True)
+            int(draw_batch(cells, sample.values, sample.cumulative, threshold, count, rng))
+            for threshold, count in BATCHES
         )
         seen[key] = seen.get(key, 0) + 1
-    assert set(seen) <= set(exact)
     deviation = sum((seen.get(key, 0) - trials * p) ** 2 / (trials * p) for key, p in exact.items())
-    freedom = len(exact) - 1
-    assert deviation < freedom + 4.5 * math.sqrt(2 * freedom)
-    # a population that forgets who was asked has another law
-    forgetful = sum(
-        (trials * wrong - trials * p) ** 2 / (trials * p)
-        for p, wrong in zip(exact.values(), np.roll(list(exact.values()), 1), strict=True)
-    )
-    assert forgetful > freedom + 4.5 * math.sqrt(2 * freedom)
+    return set(seen) <= set(exact), deviation < chi2(len(exact) - 1).isf(1e-4)
+
+
+CROWDS = pytest.mark.parametrize("crowd", [new_crowd(8), new_list(7)], ids=["tree", "list"])
+
+
+@CROWDS
+def test_users_are_drawn_as_a_random_order_of_them_is(crowd):
+    assert follows_the_exact_law(draw, crowd) == (True, True)
+
+
+@CROWDS
+def test_that_law_notices_a_population_that_forgets_who_was_asked(crowd):
+    """The twin draws with the same cells, but puts every batch back: impossible sequences, and another law."""
+
+    def forgetful(cells, values, cumulative, threshold, count, rng):
+        fill(cells, len(USERS))
+        return draw(cells, values, cumulative, threshold, count, rng)
+
+    assert follows_the_exact_law(forgetful, crowd) == (False, False)
+
+
+def test_that_law_notices_cells_that_do_not_tell_who_was_asked():
+    """The subtler twin: no cell remembers what fell into it, though nobody is asked twice within a batch."""
+
+    def careless(cells, values, cumulative, threshold, count, rng):
+        cells.asked[:] = 0
+        return draw(cells, values, cumulative, threshold, count, rng)
+
+    assert follows_the_exact_law(careless, new_crowd(8)) == (False, False)
+
+
+def test_few_users_a_query_come_from_a_list_and_many_from_the_tree():
+    assert engine._crowd(2500, 1024, 2500).listed.size == 2500
+    assert engine._crowd(2500, 32, 2500).listed.size == 0
+    assert engine._crowd(10**6, 10**6, 10**6).listed.size == 0
 
 
 CASES = [
@@ -91,14 +121,16 @@ CASES = [
 
 
 @pytest.mark.parametrize(("options", "schedule"), CASES, ids=str)
-def test_the_engine_answers_as_the_protocol_does(options, schedule):
+def test_the_engine_answers_as_the_protocol_does(options, schedule, monkeypatch):
     """Two-sample Kolmogorov-Smirnov on ranks of answers; false alarm 1e-4 each, fixed seed."""
     sample, template = sample_of(), isotonic(**options)
     slow = by_asking(template, sample, 80, seed=4, **schedule)
-    fast = simulate(template, sample, 600, np.random.default_rng(5), schedule=Schedule.of(**schedule))
-    assert fast.shape[1] == slow.shape[1] == len(template.quantiles)
-    for k in range(fast.shape[1]):
-        assert ks_2samp(sample.at_most(slow[:, k]), sample.at_most(fast[:, k])).pvalue > 1e-4
+    for listed in (0, 160):  # users from the tree, users from a list
+        monkeypatch.setattr(engine, "_LISTED", listed)
+        fast = simulate(template, sample, 600, np.random.default_rng(5), schedule=Schedule.of(**schedule))
+        assert fast.shape[1] == slow.shape[1] == len(template.quantiles)
+        for k in range(fast.shape[1]):
+            assert ks_2samp(sample.at_most(slow[:, k]), sample.at_most(fast[:, k])).pvalue > 1e-4
 
 
 def test_that_comparison_notices_another_quantile():

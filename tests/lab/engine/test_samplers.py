@@ -9,7 +9,17 @@ from scipy.stats import binom, chisquare
 from privquant.lab.engine.samplers import binomial, hypergeometric, log_binomial
 
 DRAWS = 10_000
-BINOMIALS = [(5, 0.3), (12, 0.9), (40, 0.5), (1000, 0.02), (5000, 0.7), (10**6, 0.4), (10**9, 0.31)]
+BINOMIALS = [
+    (5, 0.3),
+    (12, 0.9),
+    (40, 0.5),
+    (1000, 0.02),
+    (5000, 0.7),
+    (10**6, 0.4),
+    (10**9, 0.31),
+    (10**12, 0.6),
+    (10**15, 0.31),
+]
 HYPERGEOMETRICS = [
     (5, 7, 4),
     (20, 30, 25),

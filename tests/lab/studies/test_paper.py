@@ -14,15 +14,15 @@ import pytest
 
 from privquant.errors import InvalidInput
 from privquant.lab.data import dataset
-from privquant.lab.experiment.cell import Cell, Outcome
+from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.outcome import Outcome
+from privquant.lab.experiment.runner import run_cells
+from privquant.lab.studies.limits import mean_rank_error
 from privquant.lab.studies.paper import accounting, pareto, shuffle, uniform
 from privquant.lab.studies.paper.figure import CDF_EPSILON, EPSILONS, Effort
-from privquant.lab.studies.paper.limit import mean_rank_error
 from privquant.lab.studies.paper.mechanisms import every_protocol
-from privquant.lab.studies.paper.reference import recorded_cells
 from privquant.lab.studies.paper.regenerate import Regenerated, catalogue, chosen, compare, regenerate
-from privquant.lab.studies.published import CONSTANTS, RUNS, recorded_runs
-from privquant.lab.sweep import run_cells
+from privquant.lab.studies.published import CONSTANTS, RUNS, recorded_cells, recorded_runs
 from privquant.protocols.registry import protocol_names
 
 PAPER_FIGURES = (
@@ -73,7 +73,9 @@ def test_the_figures_beyond_the_paper_take_every_registered_protocol() -> None:
     for name in ("many-users", "huge-domains", "quantiles", "shapes"):
         cells = catalogue()[name].cells(Effort(quick=True))
         assert {cell.protocol for cell in cells} == set(protocol_names())
-    assert len({(arm.look.color, arm.look.marker) for arm in every_protocol()}) == len(protocol_names())
+    assert len({(mechanism.look.color, mechanism.look.marker) for mechanism in every_protocol()}) == len(
+        protocol_names()
+    )
 
 
 def test_a_quick_figure_with_its_table(tmp_path: Path) -> None:

@@ -8,16 +8,22 @@ from dataclasses import replace
 import pytest
 
 from privquant.errors import InvalidInput
+from privquant.lab.experiment.runner import run_cells
 from privquant.lab.studies.published import (
     CONSTANTS,
     MECHANISMS,
     Compared,
-    compare,
+    Recorded,
+    cells,
     recorded_runs,
-    repeat_row,
+    report,
     two_sample_z,
     verdict,
 )
+
+
+def compare(rows: list[Recorded], *, trials: int, seed: int, workers: int = 1) -> list[Compared]:
+    return report(rows, run_cells(cells(rows, trials), seed=seed, workers=workers))
 
 
 def test_the_record_has_every_row() -> None:
@@ -33,7 +39,7 @@ def test_dpbayess_agrees_with_a_sample_of_the_record() -> None:
     """Six recorded rows, 300 trials each. If the rates are equal, a row is beyond 4 standard errors with
     probability 6e-5: false-alarm rate 5e-4 in all, fixed seed."""
     rows = [row for row in recorded_runs(mechanisms=["DpBayeSS"]) if row.n == 2500][4::4]
-    found = list(compare(rows, trials=300, seed=1))
+    found = compare(rows, trials=300, seed=1)
     assert len(found) == 6
     assert max(abs(row.z) for row in found) < 4
     # The whole sample has no drift either: the sum of n standard normals is beyond 4 sqrt(n) as rarely.
@@ -43,14 +49,14 @@ def test_dpbayess_agrees_with_a_sample_of_the_record() -> None:
 def test_another_mechanism_is_told_apart_from_the_record() -> None:
     """The comparison can fail: the naive search repeated against DpBayeSS's rows is far off."""
     rows = [row for row in recorded_runs(mechanisms=["DpBayeSS"]) if row.data == "pareto" and row.n == 2500]
-    wrong = [repeat_row(replace(row, mechanism="DpNaiveNBS"), 300, 0, k) for k, row in enumerate(rows[4:8])]
-    assert not verdict(wrong).agrees
+    wrong = [replace(row, mechanism="DpNaiveNBS") for row in rows[4:8]]
+    assert not verdict(compare(wrong, trials=300, seed=0)).agrees
 
 
 @pytest.mark.full
 def test_all_recorded_rows_agree() -> None:
     """130 rows, 1000 trials each: at most 3 beyond 3 standard errors (expected 0.35), none beyond 4.5."""
-    found = verdict(list(compare(trials=1000, seed=2025, workers=0)))
+    found = verdict(compare(recorded_runs(), trials=1000, seed=2025, workers=0))
     assert found.rows == 130
     assert found.agrees, str(found)
 
@@ -58,7 +64,7 @@ def test_all_recorded_rows_agree() -> None:
 @pytest.mark.full
 def test_the_search_for_the_constant_agrees() -> None:
     """30 rows of the search for c, 1000 trials each, by the same rule."""
-    found = verdict(list(compare(recorded_runs(CONSTANTS), trials=1000, seed=2025, workers=0)))
+    found = verdict(compare(recorded_runs(CONSTANTS), trials=1000, seed=2025, workers=0))
     assert found.rows == 30
     assert found.agrees, str(found)
 
@@ -89,6 +95,16 @@ def test_rows_do_not_depend_on_workers() -> None:
     one = [row.to_dict() for row in compare(rows, trials=20, seed=3)]
     two = [row.to_dict() for row in compare(rows, trials=20, seed=3, workers=2)]
     assert json.dumps(one) == json.dumps(two)
+
+
+def test_a_row_is_repeated_in_both_behaviours() -> None:
+    rows = [row for row in recorded_runs() if row.n == 2500 and row.epsilon == 1.0][:2] + recorded_runs(CONSTANTS)[
+        :1
+    ]
+    published, text = cells(rows, 10)[-2:]
+    assert published.options == {"behaviour": "published", "c": rows[-1].c}
+    assert text.options == {"behaviour": "text", "c": rows[-1].c}
+    assert len({cell.seed(1) for cell in cells(rows, 10)}) == 2 * len(rows)
 
 
 def test_an_unknown_mechanism_is_refused() -> None:

@@ -18,7 +18,7 @@ from privquant.lab.sample import Sample
 from privquant.messages import Query, Report
 from privquant.privacy.coin import Coin
 from privquant.protocols.bayes.bayess import BayeSS
-from privquant.protocols.bayes.last_stage import PublishedFinal, SearchFinal, TestFinal, best_cell
+from privquant.protocols.bayes.last_stage import PublishedStage, SearchStage, TestStage, best_cell
 from privquant.protocols.bayes.reduction import (
     ends,
     first_gamma,
@@ -111,7 +111,7 @@ def test_padding_stands_for_what_lies_outside() -> None:
 HONEST = Coin(1)
 
 
-def told(final: SearchFinal | PublishedFinal | TestFinal, cdf: list[float]) -> int:
+def told(final: SearchStage | PublishedStage | TestStage, cdf: list[float]) -> int:
     """Run a last stage on users who answer exactly at the rates of a CDF."""
     while batches := final.ask(10**6):
         for number, threshold, count in batches:
@@ -124,28 +124,28 @@ CDF = [0.0, 0.1, 0.2, 0.3, 0.46, 0.47, 0.8, 0.9, 0.95, 1.0]
 
 def test_the_search_takes_the_survivor_that_holds_the_quantile() -> None:
     cells = [(1, 2), (5, 6), (8, 9)]
-    assert told(SearchFinal(cells, 10, 4000, HONEST, 0.5), CDF) == 6
+    assert told(SearchStage(cells, 10, 4000, HONEST, 0.5), CDF) == 6
 
 
 def test_in_a_gap_the_survivor_whose_end_is_closer_wins() -> None:
     # The median lies in the gap between 4 (F = 0.46) and 7 (F(6) = 0.8): 4 is closer, then 7.
-    assert told(SearchFinal([(3, 4), (6, 7)], 10, 4000, HONEST, 0.5), CDF) == 4
-    assert told(SearchFinal([(3, 4), (6, 7)], 10, 4000, HONEST, 0.75), CDF) == 7
+    assert told(SearchStage([(3, 4), (6, 7)], 10, 4000, HONEST, 0.5), CDF) == 4
+    assert told(SearchStage([(3, 4), (6, 7)], 10, 4000, HONEST, 0.75), CDF) == 7
 
 
 def test_the_search_never_falls_off_an_end() -> None:
     for q, expected in ((0.05, 4), (0.99, 7)):
-        assert told(SearchFinal([(3, 4), (6, 7)], 10, 4000, HONEST, q), CDF) == expected
+        assert told(SearchStage([(3, 4), (6, 7)], 10, 4000, HONEST, q), CDF) == expected
 
 
 def test_the_authors_search_falls_off_the_left_end() -> None:
     """Every coin too high: their answer is the LAST coin (our value is one more)."""
-    assert told(PublishedFinal([(3, 4), (6, 7)], 10, 4000, HONEST, 0.05), CDF) == 8
+    assert told(PublishedStage([(3, 4), (6, 7)], 10, 4000, HONEST, 0.05), CDF) == 8
 
 
 def test_testing_finds_the_survivor_that_encloses_the_quantile() -> None:
     cells = [(1, 2), (5, 6), (8, 9)]
-    final = TestFinal(cells, 10, 5000, HONEST, 0.5)
+    final = TestStage(cells, 10, 5000, HONEST, 0.5)
     assert told(final, CDF) == 6
     assert final.answered == [1000] * 5
     assert best_cell([(0, 1), (4, 5)], {0: 0.0, 1: 0.2, 4: 0.3, 5: 0.45}, 0.5, 10) == (4, 5)

@@ -129,7 +129,11 @@ def test_a_share_of_gamma_of_the_visited_cells_is_good() -> None:
                 lambda i, r=rates: r[i], np.random.default_rng(crossing), adversary=towards_the_target, reach=ALPHA
             ),
         )
-        good = sum(count for cell, count in made._posterior.visits() if is_good(rates, cell - 1, 0.5, 2 * ALPHA))
+        good = sum(
+            count
+            for cell, count in zip(*made._posterior.visited(), strict=True)
+            if is_good(rates, cell - 1, 0.5, 2 * ALPHA)
+        )
         assert good > flips / 13
 
 

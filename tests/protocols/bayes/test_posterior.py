@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from posterior_pieces import pieces
 
 from privquant.protocols.bayes.channel import Channel
 from privquant.protocols.bayes.count_posterior import CountPosterior
@@ -46,10 +47,11 @@ class Dense:
         return float(np.abs(np.cumsum(self.w) / total - self.q).min())
 
 
-def spread(posterior: Posterior) -> np.ndarray:
-    pieces = list(posterior.pieces())
-    starts = [s for s, _ in pieces] + [posterior.cells]
-    return np.concatenate([np.full(b - a, m / (b - a)) for (a, m), b in zip(pieces, starts[1:], strict=True)])
+def spread(posterior: Posterior, cells: int) -> np.ndarray:
+    """The pieces as one mass a cell."""
+    starts, masses = pieces(posterior)
+    widths = np.diff([*starts, cells])
+    return np.repeat(masses / widths, widths)
 
 
 STEPS = st.lists(st.tuples(st.integers(0, 1), st.one_of(st.none(), st.integers(-1, 400))), max_size=120)
@@ -64,24 +66,24 @@ STEPS = st.lists(st.tuples(st.integers(0, 1), st.one_of(st.none(), st.integers(-
 )
 def test_pieces_are_the_dense_posterior(cells: int, tau: float, ratio: float, steps: list) -> None:
     channel = Channel.of(tau, ratio * min(tau, 1 - tau))
-    fast, dense = Posterior(cells, channel.q), Dense(cells, channel.q)
+    fast, dense = Posterior(cells, channel), Dense(cells, channel.q)
     for bit, boundary in steps:
         if dense.margin() < 1e-9:
             return  # both may round to either side of an edge
         j, left, right, _ = dense.locate()
         total = dense.w.sum()
         assert fast.cell == j
-        whole = fast.left + fast.mass + fast.right
-        assert fast.left / whole == pytest.approx(left / total, abs=1e-9)
-        assert fast.right / whole == pytest.approx(right / total, abs=1e-9)
+        whole = sum(fast.sides)
+        assert fast.sides[0] / whole == pytest.approx(left / total, abs=1e-9)
+        assert fast.sides[2] / whole == pytest.approx(right / total, abs=1e-9)
         if boundary is None:
-            fast.update_here(channel.left[bit], channel.right[bit])
+            fast.cut(bit)
             dense.update_here(channel.left[bit], channel.right[bit])
         else:
             inside = min(boundary, cells - 1)
-            fast.update_split(inside, channel.left[bit], channel.right[bit])
+            fast.split(inside, bit)
             dense.update_split(inside, channel.left[bit], channel.right[bit])
-        masses = spread(fast)
+        masses = spread(fast, cells)
         np.testing.assert_allclose(masses / masses.sum(), dense.w / dense.w.sum(), rtol=1e-8, atol=1e-13)
 
 
@@ -89,13 +91,13 @@ def test_pieces_are_the_dense_posterior(cells: int, tau: float, ratio: float, st
 @given(cells=st.integers(2, 300), tau=st.floats(0.1, 0.9), steps=STEPS)
 def test_the_median_is_where_half_of_the_mass_is_reached(cells: int, tau: float, steps: list) -> None:
     channel = Channel.of(tau, 0.3 * min(tau, 1 - tau))
-    fast = Posterior(cells, channel.q)
+    fast = Posterior(cells, channel)
     for bit, boundary in steps:
         if boundary is None:
-            fast.update_here(channel.left[bit], channel.right[bit])
+            fast.cut(bit)
         else:
-            fast.update_split(min(boundary, cells - 1), channel.left[bit], channel.right[bit])
-    masses = spread(fast)
+            fast.split(min(boundary, cells - 1), bit)
+    masses = spread(fast, cells)
     upto = np.cumsum(masses) / masses.sum()
     found = fast.median()
     assert upto[found] >= 0.5 - 1e-9
@@ -131,49 +133,49 @@ def test_the_table_of_counts_is_the_dense_two_region_posterior(
 def test_a_state_read_back_goes_on_exactly_as_before() -> None:
     rng = np.random.default_rng(5)
     channel = Channel.of(0.4, 0.05)
-    posterior = Posterior(10_000, channel.q)
+    posterior = Posterior(10_000, channel)
     for step in range(2000):
         if step % 97 == 0:
-            posterior = Posterior.from_dict(json.loads(json.dumps(posterior.to_dict())))
-        twin = Posterior.from_dict(posterior.to_dict())
+            posterior = Posterior.from_dict(json.loads(json.dumps(posterior.to_dict())), channel)
+        twin = Posterior.from_dict(posterior.to_dict(), channel)
         bit = int(rng.random() < 0.4)
         posterior.visit()
         twin.visit()
         if step % 3:
-            posterior.update_here(channel.left[bit], channel.right[bit])
-            twin.update_here(channel.left[bit], channel.right[bit])
+            posterior.cut(bit)
+            twin.cut(bit)
         else:
             boundary = posterior.cell + int(rng.integers(-50, 50))
-            posterior.update_split(boundary, channel.left[bit], channel.right[bit])
-            twin.update_split(boundary, channel.left[bit], channel.right[bit])
+            posterior.split(boundary, bit)
+            twin.split(boundary, bit)
         if step % 97 == 0:
             assert twin.to_dict() == posterior.to_dict()
-    assert sum(count for _, count in posterior.visits()) == 2000
+    assert posterior.visited()[1].sum() == 2000
 
 
 @pytest.mark.parametrize("target", [0, 1, 2**62 + 12345, 2**63 - 2, 2**63 - 1])
 def test_integers_stay_exact_up_to_2_to_the_63(target: int) -> None:
     """Truthful answers about one single value of 2^63 must end exactly on it."""
     channel = Channel.of(0.5, 0.2)
-    posterior = Posterior(2**63, 0.5)
+    posterior = Posterior(2**63, channel)
     for _ in range(700):
         coin = posterior.cell - 1 if posterior.left_coin() else posterior.cell
         coin = min(max(coin, 0), 2**63 - 2)
         bit = int(target <= coin)
-        posterior.update_here(channel.left[bit], channel.right[bit])
+        posterior.cut(bit)
     assert posterior.cell == target
-    starts = [s for s, _ in posterior.pieces()]
+    starts = pieces(posterior)[0].tolist()
     assert starts == sorted(set(starts))
 
 
 def test_a_wrong_phase_is_recovered_from() -> None:
     """After a long stretch of lies one side has a mass far below 1e-16; the truth must still win."""
     channel = Channel.of(0.5, 0.2)
-    posterior = Posterior(1000, 0.5)
+    posterior = Posterior(1000, channel)
     for step in range(1200):
         coin = posterior.cell - 1 if posterior.left_coin() else posterior.cell
         bit = int((900 if step < 400 else 100) <= min(max(coin, 0), 998))
-        posterior.update_here(channel.left[bit], channel.right[bit])
+        posterior.cut(bit)
     assert posterior.cell == 100
 
 
@@ -181,8 +183,8 @@ def test_the_cost_of_a_report_does_not_grow_with_the_cells() -> None:
     """Pieces, not cells: 3000 reports leave at most 6001 of them whatever the domain."""
     rng = np.random.default_rng(1)
     channel = Channel.of(0.5, 0.05)
-    posterior = Posterior(2**63, 0.5)
+    posterior = Posterior(2**63, channel)
     for _ in range(3000):
         bit = int(rng.random() < 0.5)
-        posterior.update_here(channel.left[bit], channel.right[bit])
-    assert sum(1 for _ in posterior.pieces()) <= 2 * 3001 + 1
+        posterior.cut(bit)
+    assert pieces(posterior)[0].size <= 2 * 3001 + 1

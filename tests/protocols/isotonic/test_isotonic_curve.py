@@ -46,10 +46,11 @@ def noisy(seed, count=60):
     return x, weight * n, weight * s
 
 
+@pytest.mark.parametrize("count", [60, 500])
 @pytest.mark.parametrize("seed", range(6))
-def test_the_fit_is_the_likeliest_curve(seed):
+def test_the_fit_is_the_likeliest_curve(seed, count):
     """Against scipy's simplex search from several starts, which knows nothing of the gradient."""
-    x, n, s = noisy(seed)
+    x, n, s = noisy(seed, count)
     height = 0.25
     given = (x, n, s, KAPPA, 0.25, height)
     found = curve.fit_curve(*given)
@@ -58,6 +59,31 @@ def test_the_fit_is_the_likeliest_curve(seed):
         for start in ([0.0, 1.0, 0.0], [0.2, 2.0, 0.0], [-0.2, 0.0, 0.0])
     )
     assert curve._objective(*given, found) >= best - 1e-3
+
+
+def test_pooled_thresholds_keep_all_reports_and_their_mean_place():
+    x, n, s = noisy(3, 500)
+    places, reports, ones = curve._pooled(x, n, s, 64)
+    assert np.all(np.diff(places) > 0.0)
+    for pooled, each in ((reports, n), (ones, s), (reports * places, n * x)):
+        assert pooled.sum() == pytest.approx(each.sum())
+    # as many groups as thresholds change nothing
+    for pooled, each in zip(curve._pooled(x, n, s, 500), (x, n, s), strict=True):
+        assert pooled == pytest.approx(each)
+
+
+@pytest.mark.parametrize("count", [50, 300])
+@pytest.mark.parametrize("seed", range(20))
+def test_the_search_starts_from_the_likeliest_curve_of_the_grid(seed, count):
+    """However many thresholds there are: those tried after pooling have the best one among them."""
+    given = (*noisy(seed, count), KAPPA, 0.25, 0.1)
+    grid = [
+        np.array([place, np.log(0.25) + power * np.log(3.0), 0.0])
+        for place in (-0.5, -0.25, 0.0, 0.25, 0.5)
+        for power in range(9)
+    ]
+    best = max(grid, key=lambda at: curve._objective(*given, at))
+    assert curve._start(*given) == pytest.approx(best, abs=1e-12)
 
 
 @pytest.mark.parametrize("share", [1e-9, 0.01, 0.3, 0.5, 0.99, 1.0 - 1e-9])

@@ -9,8 +9,14 @@ from scipy.optimize import minimize
 
 from privquant.protocols.isotonic.posterior import cell_at, profile
 from privquant.protocols.isotonic.prior import Search, point_in_cell, prior_mass
-from privquant.protocols.isotonic.rules import answer, threshold_at, weigh_for_query
-from privquant.protocols.isotonic.table import add_counts, counts_at, grown, new_table
+from privquant.protocols.isotonic.rules import (
+    answer,
+    spread_share,
+    spread_thresholds,
+    threshold_at,
+    weigh_for_query,
+)
+from privquant.protocols.isotonic.table import add_counts, add_sorted, counts_at, grown, new_table
 
 LEAST, MOST = 0.2, 0.8
 
@@ -159,12 +165,60 @@ def test_the_table_does_not_depend_on_the_order_of_counts():
     assert one.mass[: count + 1].sum() == pytest.approx(1.0)
 
 
+def test_a_round_in_one_pass_is_its_counts_one_by_one():
+    """Against a dictionary, and masses from the final neighbours: ties in a round, old thresholds, both ends."""
+    rng, search = np.random.default_rng(7), search_over(400)
+    for _ in range(30):
+        table, slow, grid = new_table(120, coins=2, sides=2), {}, set()
+        for _ in range(12):
+            rows = int(rng.integers(1, 10))
+            thresholds = np.sort(rng.integers(0, 399, rows))
+            reports = rng.integers(1, 9, rows)
+            ones = rng.integers(0, reports + 1)
+            coin, side, bulk = int(rng.integers(2)), int(rng.integers(-1, 2)), bool(rng.integers(2))
+            add_sorted(table, search, coin, side, bulk, thresholds, reports, ones)
+            for c, n, s in zip(thresholds.tolist(), reports, ones, strict=True):
+                counts = slow.setdefault(c, np.zeros((4, 2)))
+                counts[coin] += n, s
+                if side >= 0:
+                    counts[2 + side] += n, s
+                if bulk:
+                    grid.add(c)
+        count, held = int(table.held[0]), sorted(slow)
+        assert table.threshold[:count].tolist() == held
+        assert table.grid[:count].tolist() == [c in grid for c in held]
+        wanted = np.array([slow[c] for c in held])
+        assert (np.vstack([table.reports, table.side_reports])[:, :count] == wanted[:, :, 0].T).all()
+        assert (np.vstack([table.ones, table.side_ones])[:, :count] == wanted[:, :, 1].T).all()
+        masses = [prior_mass(low, high, search) for low, high in zip([-1, *held], [*held, 399], strict=True)]
+        assert table.mass[: count + 1].tolist() == masses
+
+
+@pytest.mark.parametrize("size", [3, 40, 2**40, 2**63])
+def test_the_thresholds_of_a_round_rise_and_are_those_of_their_shares(size):
+    rng, search = np.random.default_rng(8), search_over(size)
+    out = np.empty(32, np.int64)
+    for _ in range(20):
+        rows = [
+            (int(rng.integers(0, size - 1)), 5, int(rng.integers(0, 6))) for _ in range(int(rng.integers(0, 30)))
+        ]
+        table, spread, points = table_of(rows, search), float(rng.uniform(0.01, 0.5)), int(rng.integers(2, 33))
+        weigh_for_query(table, search, 0.5, False, 1.0)
+        spread_thresholds(table, search, spread, points, out)
+        assert np.all(np.diff(out[:points]) >= 0)
+        shares = [spread_share(spread, point, points) for point in range(points)]
+        assert out[:points].tolist() == [threshold_at(table, search, share, 0.0) for share in shares]
+
+
 def test_a_full_table_says_so():
     search, table = search_over(1000), new_table(3)
     for threshold in range(table.threshold.size - 1):
         add_counts(table, search, 0, -1, False, threshold, 1, 0)
     with pytest.raises(IndexError, match="full"):
         add_counts(table, search, 0, -1, False, 500, 1, 0)
+    three = np.array([500, 600, 700])
+    with pytest.raises(IndexError, match="full"):
+        add_sorted(new_table(1), search, 0, -1, False, three, three, three)
 
 
 def test_counts_of_a_weaker_coin_keep_their_rate_and_their_information():

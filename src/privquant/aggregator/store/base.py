@@ -8,7 +8,7 @@ sent afterwards is never taken back. For every ask there is one outcome:
     Spend   count this report. The token's id is inserted ON CONFLICT DO NOTHING; only if it was new is the
             report's (query, bit) written; the token's pin is erased in the same transaction.
             -> COUNTED, or SPENT (counted before), or CLOSED
-    Claim   take a place of the open link for this token.
+    Admit   take a place of the open link for this token.
             -> COUNTED, or HAS (it has one), or FULL, CLOSED
 
 `commit` raises Unavailable when the database does not answer or the transaction had to be given up. The outcome is
@@ -24,9 +24,12 @@ what the database remembers of it. Counts, wherever they are read, are count + t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Any
 
+from privquant.aggregator.store import statements as sql
 from privquant.errors import PrivquantError
 from privquant.messages import Query
 
@@ -65,16 +68,16 @@ class Spend:
 
 
 @dataclass(slots=True)
-class Claim:
+class Admit:
     campaign: int
     id: bytes
 
 
-Ask = Pin | Spend | Claim
+Ask = Pin | Spend | Admit
 
 
 @dataclass(slots=True)
-class Outcome:
+class AskResult:
     what: What
     box: bytes | None = None
 
@@ -86,6 +89,18 @@ class Counts:
     query: Query
     answered: int
     ones: int
+
+
+def counts_of(rows: Iterable[Sequence[int]]) -> list[Counts]:
+    """What the statement COUNTS gives, row by row."""
+    return [Counts(Query(c, coin, phase, arm), n, s) for phase, arm, coin, c, n, s in rows]
+
+
+def published_rows(campaign: int, queries: list[tuple[Query, int]]) -> list[tuple[int, ...]]:
+    """What the statement PUBLISH takes."""
+    return [
+        (campaign, place, q.threshold, q.coin, q.phase, q.arm, users) for place, (q, users) in enumerate(queries)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +116,7 @@ class DeviceStore(ABC):
     """The part of a store the device routes run on."""
 
     @abstractmethod
-    async def commit(self, asks: list[Ask]) -> list[Outcome]:
+    async def commit(self, asks: list[Ask]) -> list[AskResult]:
         """One transaction for all; see the module's promise."""
 
     @abstractmethod
@@ -116,28 +131,41 @@ class DeviceStore(ABC):
         """Erase what the database itself remembers of past transactions, as far as it can be told to."""
 
     @abstractmethod
-    async def campaigns(self, identity: str | None = None, *, live: bool = False) -> list[CampaignRow]:
-        """All campaigns, or the one with this id, or those not closed; with how many reports each counted."""
+    async def probe(self, *, thorough: bool = False) -> None:
+        """Write something that means nothing; Unavailable if that cannot be done durably.
+
+        thorough: also look for what a small write does not meet (damaged pages, a disk that takes no new ones).
+        """
 
     @abstractmethod
+    async def _read(self, statement: str, *values: object) -> list[Any]:
+        """The rows of one of `statements`, as of one moment."""
+
+    async def campaigns(self, identity: str | None = None, *, live: bool = False) -> list[CampaignRow]:
+        """All campaigns, or the one with this id, or those not closed; with how many reports each counted."""
+        return [CampaignRow(*row) for row in await self._read(sql.CAMPAIGNS, identity, live)]
+
     async def counts(self, campaign: int) -> list[Counts]:
         """Counts per query as of one moment: sealed and fresh reports together."""
+        return counts_of(await self._read(sql.COUNTS, campaign))
 
     @abstractmethod
     async def taken(self, campaign: int, minute: int) -> int:
         """Places taken, as of one moment: reports, and tokens with a query whose lease lasts until `minute`."""
 
-    @abstractmethod
     async def link_secret(self, campaign: int) -> bytes | None:
         """The hash of the secret of the campaign's open link, if it has one."""
+        rows = await self._read(sql.LINK_SECRET, campaign)
+        return bytes(rows[0][0]) if rows else None
 
     @abstractmethod
     async def publish(self, campaign: int, queries: list[tuple[Query, int]]) -> None:
         """Hand out these queries next, each in proportion to its number of users."""
 
-    @abstractmethod
     async def published(self, campaign: int) -> list[tuple[Query, int]]:
         """What was published last."""
+        rows = await self._read(sql.PUBLISHED, campaign)
+        return [(Query(c, coin, phase, arm), users) for c, coin, phase, arm, users in rows]
 
     @abstractmethod
     async def try_lead(self) -> bool:

@@ -1,9 +1,11 @@
-"""Open the database for everything that is not hot, creating and migrating it first."""
+"""Open the database for operators, creating and migrating it first."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import Any
 
@@ -41,7 +43,7 @@ def open_engine(settings: Settings) -> AsyncEngine:
         async def connect() -> Any:
             return await asyncpg.connect(
                 settings.database, timeout=5
-            )  # one reading of the address, as in PostgresDevices
+            )  # one reading of the address, as in PostgresDeviceStore
 
         return create_async_engine(
             "postgresql+asyncpg://", async_creator=connect, pool_size=4, max_overflow=4, pool_pre_ping=True
@@ -69,6 +71,17 @@ def open_engine(settings: Settings) -> AsyncEngine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[AsyncEngine]:
+    """The database of these settings, with its tables brought to this version, for the length of a block."""
+    engine = open_engine(settings)
+    try:
+        await migrate(engine)
+        yield engine
+    finally:
+        await engine.dispose()
 
 
 async def migrate(engine: AsyncEngine) -> None:

@@ -1,4 +1,4 @@
-"""Everything that is not hot, over SQLAlchemy: transactions, and what is read in more than one place."""
+"""Everything that is not store, over SQLAlchemy: transactions, and what is read in more than one place."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from sqlalchemy import func, select, text, union_all
+from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from privquant.aggregator.store import schema
-from privquant.aggregator.store.base import Counts
+from privquant.aggregator.store import statements as sql
+from privquant.aggregator.store.base import Counts, counts_of, published_rows
 from privquant.errors import PrivquantError
 from privquant.messages import Query
 from privquant.wire import Manifest, fingerprint, open_envelope
@@ -49,44 +50,20 @@ def manifest_of(envelope: bytes) -> Manifest:
     return open_envelope(envelope, campaign_id=manifest.id, key_fingerprint=mark)
 
 
-async def read_counts(db: AsyncConnection, number: int, *, sealed_from: Any) -> list[Counts]:
-    """Counts per query: from the count table, or summed anew from the log; fresh reports added."""
-    keys = ("phase", "arm", "coin", "threshold")
-    tail = schema.tail.c
-    fresh = select(*(tail[k] for k in keys), func.count(), func.sum(tail.bit)).where(tail.campaign == number)
-    fresh = fresh.group_by(*(tail[k] for k in keys))
-    source = sealed_from.c
-    if sealed_from is schema.count:
-        sealed = select(*(source[k] for k in keys), source.answered, source.ones)
-        sealed = sealed.where(source.campaign == number)
-    else:
-        sealed = select(*(source[k] for k in keys), func.count(), func.sum(source.bit))
-        sealed = sealed.where(source.campaign == number).group_by(*(source[k] for k in keys))
-    found: dict[Query, tuple[int, int]] = {}
-    for phase, arm, coin, threshold, answered, ones in await db.execute(union_all(sealed, fresh)):
-        query = Query(threshold, coin, phase, arm)
-        n, s = found.get(query, (0, 0))
-        found[query] = (n + int(answered), s + int(ones))
-    return [Counts(query, n, s) for query, (n, s) in found.items()]
+async def read_counts(db: AsyncConnection, number: int, *, statement: str = sql.COUNTS) -> list[Counts]:
+    """Counts per query; by `COUNTS_FROM_LOG` summed anew from the log."""
+    return counts_of((await db.execute(text(sql.for_sqlalchemy(statement)), {"p1": number})).all())
 
 
 def as_dict(counts: list[Counts]) -> dict[Query, tuple[int, int]]:
     return {row.query: (row.answered, row.ones) for row in counts}
 
 
-def published_rows(number: int, queries: list[tuple[Query, int]]) -> list[dict[str, int]]:
-    return [
-        {
-            "campaign": number,
-            "place": place,
-            "phase": query.phase,
-            "arm": query.arm,
-            "coin": query.coin,
-            "threshold": query.threshold,
-            "users": users,
-        }
-        for place, (query, users) in enumerate(queries)
-    ]
+async def publish(db: AsyncConnection, number: int, queries: list[tuple[Query, int]]) -> None:
+    """The first queries of a campaign."""
+    rows = [{f"p{place}": value for place, value in enumerate(row, 1)} for row in published_rows(number, queries)]
+    if rows:
+        await db.execute(text(sql.for_sqlalchemy(sql.PUBLISH)), rows)
 
 
 async def find_campaign(db: AsyncConnection, identity: str) -> tuple[int, str, Manifest]:
@@ -100,3 +77,11 @@ async def find_campaign(db: AsyncConnection, identity: str) -> tuple[int, str, M
 async def size_of(db: AsyncConnection, table: Any, number: int) -> int:
     found = await db.execute(select(func.count()).select_from(table).where(table.c.campaign == number))
     return int(found.scalar_one())
+
+
+async def issuers(engine: AsyncEngine) -> list[str]:
+    """Fingerprints of the keys that signed campaigns which are not closed."""
+    table = schema.campaign.c
+    async with reading(engine) as db:
+        rows = (await db.execute(select(table.envelope).where(table.state != "closed"))).all()
+    return sorted({fingerprint(manifest_of(bytes(row.envelope)).issuer) for row in rows})

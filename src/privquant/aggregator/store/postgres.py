@@ -1,4 +1,4 @@
-"""The hot part of the store on PostgreSQL: the same transaction, as statements over arrays.
+"""What device requests need of the store on PostgreSQL: the same transaction, as statements over arrays.
 
 Several processes run these at once. Rows are inserted in the order of their keys, so two groups with the same
 tokens queue up rather than lock each other out; should the database still see a deadlock, the group is run again.
@@ -7,22 +7,24 @@ tokens queue up rather than lock each other out; should the database still see a
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from secrets import SystemRandom
 from typing import Any
 
 import asyncpg
 
+from privquant.aggregator.store import statements as sql
 from privquant.aggregator.store.base import (
+    Admit,
     Ask,
-    CampaignRow,
-    Claim,
-    Counts,
+    AskResult,
     DeviceStore,
-    Outcome,
     Pin,
     Spend,
     Unavailable,
     What,
+    published_rows,
 )
 from privquant.aggregator.store.migrate import PUBLISHER_LOCK
 from privquant.messages import Query
@@ -62,48 +64,10 @@ _TAKE = "UPDATE link SET taken = taken + 1 WHERE campaign = $1 AND taken < place
 _ADMIT = "INSERT INTO token (campaign, id) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING 1"
 _GIVE_BACK = "UPDATE link SET taken = taken - 1 WHERE campaign = $1"
 
-_CAMPAIGNS = """
-SELECT c.no, c.id, c.state, c.envelope,
-  (SELECT coalesce(sum(answered), 0)::bigint FROM count WHERE campaign = c.no)
-  + (SELECT count(*) FROM tail WHERE campaign = c.no)
-FROM campaign c WHERE ($1::text IS NULL OR id = $1) AND (NOT $2::bool OR state <> 'closed') ORDER BY c.no
-"""
-_COUNTS = """
-SELECT phase, arm, coin, threshold, sum(answered)::bigint, sum(ones)::bigint FROM (
-  SELECT phase, arm, coin, threshold, answered, ones FROM count WHERE campaign = $1
-  UNION ALL SELECT phase, arm, coin, threshold, 1, bit FROM tail WHERE campaign = $1
-) AS both_tables GROUP BY phase, arm, coin, threshold
-"""
-_PUBLISHED = "SELECT threshold, coin, phase, arm, users FROM published WHERE campaign = $1 ORDER BY place"
-_PUBLISH = """
-INSERT INTO published (campaign, place, threshold, coin, phase, arm, users)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
-"""
-_TAKEN = """
-SELECT (SELECT coalesce(sum(answered), 0)::bigint FROM count WHERE campaign = $1)
-  + (SELECT count(*) FROM tail WHERE campaign = $1)
-  + (SELECT count(*) FROM pin WHERE campaign = $1 AND lease >= $2)
-"""
-
-_WAITING = """
-SELECT count(*), EXISTS (
-  SELECT 1 FROM tail t JOIN campaign c ON c.no = t.campaign WHERE c.state = 'closed'
-) FROM tail
-"""
-
-# gen_random_uuid() draws from the operating system; random() does not.
 _SEAL = (
-    """
-INSERT INTO log (campaign, phase, arm, coin, threshold, bit)
-SELECT campaign, phase, arm, coin, threshold, bit FROM tail ORDER BY gen_random_uuid()
-""",
-    """
-INSERT INTO count AS c (campaign, phase, arm, coin, threshold, answered, ones)
-SELECT campaign, phase, arm, coin, threshold, count(*), sum(bit) FROM tail
-GROUP BY campaign, phase, arm, coin, threshold
-ON CONFLICT (campaign, phase, arm, coin, threshold)
-DO UPDATE SET answered = c.answered + excluded.answered, ones = c.ones + excluded.ones
-""",
+    # gen_random_uuid() draws from the operating system; random() does not.
+    sql.LOG_TAIL.format(random="gen_random_uuid()"),
+    sql.COUNT_TAIL,
     # Not DELETE: a truncated table gets a new file, and what the old rows remember of their transactions goes.
     "TRUNCATE tail",
 )
@@ -111,10 +75,12 @@ DO UPDATE SET answered = c.answered + excluded.answered, ones = c.ones + exclude
 _AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 _GONE = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 
+_PROBE_SECONDS = 5.0
+
 Key = tuple[int, bytes]
 
 
-class PostgresDevices(DeviceStore):
+class PostgresDeviceStore(DeviceStore):
     """A small pool for groups, and one connection of its own for the publisher's lock."""
 
     def __init__(self, dsn: str) -> None:
@@ -132,27 +98,36 @@ class PostgresDevices(DeviceStore):
                 )
             return self._pool
 
-    async def commit(self, asks: list[Ask]) -> list[Outcome]:
+    @asynccontextmanager
+    async def _connected(self, what: str, *passed: type[Exception]) -> AsyncIterator[Any]:
+        """A connection for a block. `what` is said of the store if the database fails in it, except as `passed`."""
+        try:
+            pool = await self._connections()
+            async with pool.acquire() as db:
+                yield db
+        except passed:
+            raise
+        except _GONE as error:
+            raise Unavailable(f"the PostgreSQL store {what}: {type(error).__name__}") from error
+
+    async def commit(self, asks: list[Ask]) -> list[AskResult]:
         for _ in range(5):
             try:
-                pool = await self._connections()
-                async with pool.acquire() as db:
+                async with self._connected("did not take the transaction", *_AGAIN) as db:
                     return await self._transact(db, asks)
             except _AGAIN:
                 continue
-            except _GONE as error:
-                raise Unavailable(f"PostgreSQL did not take the transaction: {type(error).__name__}") from error
         raise Unavailable("PostgreSQL gave the transaction up five times over locks")
 
-    async def _transact(self, db: Any, asks: list[Ask]) -> list[Outcome]:
+    async def _transact(self, db: Any, asks: list[Ask]) -> list[AskResult]:
         async with db.transaction():
             return await self._apply(db, asks)  # returns after the commit, which ends the block
 
-    async def _apply(self, db: Any, asks: list[Ask]) -> list[Outcome]:
-        outcomes: list[Outcome | None] = [None] * len(asks)
+    async def _apply(self, db: Any, asks: list[Ask]) -> list[AskResult]:
+        outcomes: list[AskResult | None] = [None] * len(asks)
         pins = [(i, a) for i, a in enumerate(asks) if isinstance(a, Pin)]
         spends = [(i, a) for i, a in enumerate(asks) if isinstance(a, Spend)]
-        claims = [(i, a) for i, a in enumerate(asks) if isinstance(a, Claim)]
+        claims = [(i, a) for i, a in enumerate(asks) if isinstance(a, Admit)]
         states: dict[int, str] = {}
         if spends or claims:
             numbers = sorted({a.campaign for _, a in spends} | {a.campaign for _, a in claims})
@@ -165,7 +140,7 @@ class PostgresDevices(DeviceStore):
             await self._spend(db, spends, states, outcomes)
         return [outcome for outcome in outcomes if outcome is not None]
 
-    async def _pin(self, db: Any, pins: list[tuple[int, Pin]], outcomes: list[Outcome | None]) -> None:
+    async def _pin(self, db: Any, pins: list[tuple[int, Pin]], outcomes: list[AskResult | None]) -> None:
         # Of two asks for one token in a group the first offers its box; both are answered with what is stored.
         offers: dict[Key, Pin] = {}
         for _, ask in pins:
@@ -191,16 +166,16 @@ class PostgresDevices(DeviceStore):
             key = (ask.campaign, ask.id)
             if key in made:
                 first = offers[key] is ask
-                outcomes[i] = Outcome(What.PINNED if first else What.HAS, offers[key].box)
+                outcomes[i] = AskResult(What.PINNED if first else What.HAS, offers[key].box)
             elif known[key]["spent"]:
-                outcomes[i] = Outcome(What.SPENT)
+                outcomes[i] = AskResult(What.SPENT)
             elif known[key]["box"] is not None:
-                outcomes[i] = Outcome(What.HAS, known[key]["box"])
+                outcomes[i] = AskResult(What.HAS, known[key]["box"])
             else:
-                outcomes[i] = Outcome(What.NONE if known[key]["issued"] else What.UNKNOWN)
+                outcomes[i] = AskResult(What.NONE if known[key]["issued"] else What.UNKNOWN)
 
     async def _spend(
-        self, db: Any, spends: list[tuple[int, Spend]], states: dict[int, str], outcomes: list[Outcome | None]
+        self, db: Any, spends: list[tuple[int, Spend]], states: dict[int, str], outcomes: list[AskResult | None]
     ) -> None:
         live: dict[Key, Spend] = {}
         over = []
@@ -229,98 +204,73 @@ class PostgresDevices(DeviceStore):
         counted = {id(ask) for ask in fresh}
         for i, ask in spends:
             if outcomes[i] is None:
-                outcomes[i] = Outcome(What.COUNTED if id(ask) in counted else What.SPENT)
+                outcomes[i] = AskResult(What.COUNTED if id(ask) in counted else What.SPENT)
         if over:
             rows = await db.fetch(_KNOWN, [a.campaign for _, a in over], [a.id for _, a in over])
             spent = {(row[0], row[1]): row["spent"] for row in rows}
             for i, ask in over:
-                outcomes[i] = Outcome(What.SPENT if spent[(ask.campaign, ask.id)] else What.CLOSED)
+                outcomes[i] = AskResult(What.SPENT if spent[(ask.campaign, ask.id)] else What.CLOSED)
 
-    async def _claim(self, db: Any, ask: Claim, state: str | None) -> Outcome:
+    async def _claim(self, db: Any, ask: Admit, state: str | None) -> AskResult:
         known = (await db.fetch(_KNOWN, [ask.campaign], [ask.id]))[0]
         if known["issued"]:
-            return Outcome(What.HAS)
+            return AskResult(What.HAS)
         if state != "open":
-            return Outcome(What.CLOSED)
+            return AskResult(What.CLOSED)
         if await db.fetchval(_TAKE, ask.campaign) is None:
-            return Outcome(What.FULL)
+            return AskResult(What.FULL)
         if await db.fetchval(_ADMIT, ask.campaign, ask.id) is None:
             await db.execute(_GIVE_BACK, ask.campaign)
-            return Outcome(What.HAS)
-        return Outcome(What.COUNTED)
+            return AskResult(What.HAS)
+        return AskResult(What.COUNTED)
 
     async def seal(self, least: int) -> int:
         try:
-            pool = await self._connections()
-            async with pool.acquire() as db, db.transaction():
-                waiting, over = await db.fetchrow(_WAITING)
+            async with (
+                self._connected("could not be sealed", asyncpg.LockNotAvailableError) as db,
+                db.transaction(),
+            ):
+                waiting, over = await db.fetchrow(sql.WAITING)
                 if waiting < max(1, least) and not over:
                     return 0
                 # Writers queue behind this lock, so it is not waited for: the next turn may have it.
                 await db.execute("SET LOCAL lock_timeout = '100ms'")
                 await db.execute("LOCK TABLE tail IN ACCESS EXCLUSIVE MODE")
-                waiting, _ = await db.fetchrow(_WAITING)
+                waiting, _ = await db.fetchrow(sql.WAITING)
                 for statement in _SEAL:
                     await db.execute(statement)
             return int(waiting)
         except asyncpg.LockNotAvailableError:
             return 0
-        except _GONE as error:
-            raise Unavailable(f"the PostgreSQL store could not be sealed: {type(error).__name__}") from error
+
+    async def probe(self, *, thorough: bool = False) -> None:
+        async with self._connected("did not take a write") as db, asyncio.timeout(_PROBE_SECONDS), db.transaction():
+            # A record in the write-ahead log that no table hears of; its commit is as durable as any.
+            await db.execute("SELECT pg_logical_emit_message(true, 'privquant', '')")
+            if thorough:
+                await db.execute("CREATE TEMP TABLE probe ON COMMIT DROP AS SELECT generate_series(1, 10000) AS n")
 
     async def sweep(self) -> None:
         """Pins of spent tokens (two processes may leave one), and the dead rows of erased pins."""
-        try:
-            pool = await self._connections()
-            async with pool.acquire() as db:
-                await db.execute("DELETE FROM pin p USING spent s WHERE p.campaign = s.campaign AND p.id = s.id")
-                await db.execute("VACUUM pin")
-        except _GONE as error:
-            raise Unavailable(f"the PostgreSQL store could not be swept: {type(error).__name__}") from error
-
-    async def campaigns(self, identity: str | None = None, *, live: bool = False) -> list[CampaignRow]:
-        return [CampaignRow(*row) for row in await self._read(_CAMPAIGNS, identity, live)]
-
-    async def counts(self, campaign: int) -> list[Counts]:
-        rows = await self._read(_COUNTS, campaign)
-        return [Counts(Query(c, coin, phase, arm), n, s) for phase, arm, coin, c, n, s in rows]
+        async with self._connected("could not be swept") as db:
+            await db.execute("DELETE FROM pin p USING spent s WHERE p.campaign = s.campaign AND p.id = s.id")
+            await db.execute("VACUUM pin")
 
     async def taken(self, campaign: int, minute: int) -> int:
-        return int((await self._read(_TAKEN, campaign, minute))[0][0])
-
-    async def link_secret(self, campaign: int) -> bytes | None:
-        rows = await self._read("SELECT secret FROM link WHERE campaign = $1", campaign)
-        return bytes(rows[0][0]) if rows else None
+        return int((await self._read(sql.TAKEN, campaign, minute))[0][0])
 
     async def publish(self, campaign: int, queries: list[tuple[Query, int]]) -> None:
-        rows = [
-            (campaign, place, q.threshold, q.coin, q.phase, q.arm, users)
-            for place, (q, users) in enumerate(queries)
-        ]
-        try:
-            pool = await self._connections()
-            async with pool.acquire() as db, db.transaction():
-                # Two publishers may overlap for a moment; the later one's queries stay.
-                await db.execute("SELECT 1 FROM campaign WHERE no = $1 FOR NO KEY UPDATE", campaign)
-                await db.execute("DELETE FROM published WHERE campaign = $1", campaign)
-                await db.executemany(_PUBLISH, rows)
-        except _GONE as error:
-            raise Unavailable(
-                f"the PostgreSQL store did not take the next queries: {type(error).__name__}"
-            ) from error
-
-    async def published(self, campaign: int) -> list[tuple[Query, int]]:
-        rows = await self._read(_PUBLISHED, campaign)
-        return [(Query(c, coin, phase, arm), users) for c, coin, phase, arm, users in rows]
+        rows = published_rows(campaign, queries)
+        async with self._connected("did not take the next queries") as db, db.transaction():
+            # Two publishers may overlap for a moment; the later one's queries stay.
+            await db.execute("SELECT 1 FROM campaign WHERE no = $1 FOR NO KEY UPDATE", campaign)
+            await db.execute(sql.for_postgres(sql.UNPUBLISH), campaign)
+            await db.executemany(sql.for_postgres(sql.PUBLISH), rows)
 
     async def _read(self, statement: str, *values: object) -> list[Any]:
-        try:
-            pool = await self._connections()
-            async with pool.acquire() as db:
-                found: list[Any] = await db.fetch(statement, *values)
-            return found
-        except _GONE as error:
-            raise Unavailable(f"PostgreSQL does not answer: {type(error).__name__}") from error
+        async with self._connected("could not be read") as db:
+            found: list[Any] = await db.fetch(sql.for_postgres(statement), *values)
+        return found
 
     async def try_lead(self) -> bool:
         """The lock belongs to a connection, so it is given up by dying."""

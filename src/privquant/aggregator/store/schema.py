@@ -17,6 +17,8 @@ No column holds an address, a user agent or the time of a report. `pin.lease` is
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -49,68 +51,36 @@ campaign = Table(
     Column("created", Integer, nullable=False),
 )
 
-token = Table(
-    "token",
-    metadata,
-    _campaign_no(primary=True),
-    Column("id", LargeBinary, primary_key=True),
-    sqlite_with_rowid=False,
-)
 
-pin = Table(
-    "pin",
-    metadata,
-    _campaign_no(primary=True),
-    Column("id", LargeBinary, primary_key=True),
-    Column("box", LargeBinary, nullable=False),
-    Column("lease", Integer, nullable=False),
-    sqlite_with_rowid=False,
-)
-
-spent = Table(
-    "spent",
-    metadata,
-    _campaign_no(primary=True),
-    Column("id", LargeBinary, primary_key=True),
-    sqlite_with_rowid=False,
-)
+def _token_ids(name: str, *more: Column[Any]) -> Table:
+    identity = Column("id", LargeBinary, primary_key=True)
+    return Table(name, metadata, _campaign_no(primary=True), identity, *more, sqlite_with_rowid=False)
 
 
-def _query_columns() -> list[Column[int]]:
-    return [
-        Column("phase", Integer, nullable=False),
-        Column("arm", Integer, nullable=False),
-        Column("coin", BigInteger, nullable=False),
-        Column("threshold", BigInteger, nullable=False),
-    ]
+token = _token_ids("token")
+spent = _token_ids("spent")
+pin = _token_ids("pin", Column("box", LargeBinary, nullable=False), Column("lease", Integer, nullable=False))
 
 
-tail = Table(
-    "tail",
-    metadata,
-    Column("no", _Serial, primary_key=True, autoincrement=True),
-    _campaign_no(),
-    *_query_columns(),
-    Column("bit", SmallInteger, nullable=False),
-)
+def _query_columns(primary: bool = False) -> list[Column[int]]:
+    kinds = {"phase": Integer, "arm": Integer, "coin": BigInteger, "threshold": BigInteger}
+    return [Column(name, kind, primary_key=primary, nullable=False) for name, kind in kinds.items()]
 
-log = Table(
-    "log",
-    metadata,
-    Column("no", _Serial, primary_key=True, autoincrement=True),
-    _campaign_no(),
-    *_query_columns(),
-    Column("bit", SmallInteger, nullable=False),
-)
+
+def _reports(name: str) -> Table:
+    number = Column("no", _Serial, primary_key=True, autoincrement=True)
+    bit = Column("bit", SmallInteger, nullable=False)
+    return Table(name, metadata, number, _campaign_no(), *_query_columns(), bit)
+
+
+tail = _reports("tail")
+log = _reports("log")
 
 count = Table(
     "count",
     metadata,
     _campaign_no(primary=True),
-    Column("phase", Integer, primary_key=True),
-    Column("arm", Integer, primary_key=True),
-    Column("coin", BigInteger, primary_key=True),
-    Column("threshold", BigInteger, primary_key=True),
+    *_query_columns(primary=True),
     Column("answered", BigInteger, nullable=False),
     Column("ones", BigInteger, nullable=False),
     sqlite_with_rowid=False,

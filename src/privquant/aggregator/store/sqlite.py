@@ -1,4 +1,4 @@
-"""The hot part of the store on SQLite: one writer, group commit, WAL with synchronous=FULL.
+"""What device requests need of the store on SQLite: one writer, group commit, WAL with synchronous=FULL.
 
 Statements run on the event loop's own thread: each takes microseconds and SQLite gives up the interpreter lock
 around every one of them, so on a second thread each would queue for that lock behind the event loop. Only what
@@ -8,6 +8,7 @@ waits for the disk (COMMIT, sealing, checkpoints) runs on the writer thread.
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import threading
 import time
@@ -16,18 +17,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from secrets import SystemRandom
 from typing import Any, TypeVar
+from urllib.parse import quote
 
+from privquant.aggregator.causes import DAMAGED, cause_of
+from privquant.aggregator.store import statements as sql
 from privquant.aggregator.store.base import (
+    Admit,
     Ask,
-    CampaignRow,
-    Claim,
-    Counts,
+    AskResult,
     DeviceStore,
-    Outcome,
     Pin,
     Spend,
     Unavailable,
     What,
+    published_rows,
 )
 from privquant.aggregator.store.migrate import SQLITE_PRAGMAS
 from privquant.messages import Query
@@ -53,48 +56,8 @@ _TAKE = "UPDATE link SET taken = taken + 1 WHERE campaign = ? AND taken < places
 _ADMIT = "INSERT INTO token (campaign, id) VALUES (?, ?)"
 _STATE = "SELECT state FROM campaign WHERE no = ?"
 
-_CAMPAIGNS = """
-SELECT c.no, c.id, c.state, c.envelope,
-  (SELECT coalesce(sum(answered), 0) FROM count WHERE campaign = c.no)
-  + (SELECT count(*) FROM tail WHERE campaign = c.no)
-FROM campaign c WHERE (?1 IS NULL OR id = ?1) AND (NOT ?2 OR state <> 'closed') ORDER BY c.no
-"""
-_COUNTS = """
-SELECT phase, arm, coin, threshold, sum(answered), sum(ones) FROM (
-  SELECT phase, arm, coin, threshold, answered, ones FROM count WHERE campaign = ?1
-  UNION ALL SELECT phase, arm, coin, threshold, 1, bit FROM tail WHERE campaign = ?1
-) GROUP BY phase, arm, coin, threshold
-"""
-_PUBLISHED = "SELECT threshold, coin, phase, arm, users FROM published WHERE campaign = ? ORDER BY place"
-_PUBLISH = """
-INSERT INTO published (campaign, place, threshold, coin, phase, arm, users) VALUES (?, ?, ?, ?, ?, ?, ?)
-"""
-_TAKEN = """
-SELECT (SELECT coalesce(sum(answered), 0) FROM count WHERE campaign = ?1)
-  + (SELECT count(*) FROM tail WHERE campaign = ?1)
-  + (SELECT count(*) FROM pin WHERE campaign = ?1 AND lease >= ?2)
-"""
-
-_WAITING = """
-SELECT count(*), EXISTS (
-  SELECT 1 FROM tail t JOIN campaign c ON c.no = t.campaign WHERE c.state = 'closed'
-) FROM tail
-"""
-
 # SQLite's random() is ChaCha20, keyed by the operating system.
-_SEAL = (
-    """
-INSERT INTO log (campaign, phase, arm, coin, threshold, bit)
-SELECT campaign, phase, arm, coin, threshold, bit FROM tail ORDER BY random()
-""",
-    """
-INSERT INTO count (campaign, phase, arm, coin, threshold, answered, ones)
-SELECT campaign, phase, arm, coin, threshold, count(*), sum(bit) FROM tail
-WHERE true GROUP BY campaign, phase, arm, coin, threshold
-ON CONFLICT DO UPDATE SET answered = answered + excluded.answered, ones = ones + excluded.ones
-""",
-    "DELETE FROM tail",
-)
+_SEAL = (sql.LOG_TAIL.format(random="random()"), sql.COUNT_TAIL, "DELETE FROM tail")
 
 
 def _connect(file: Path) -> sqlite3.Connection:
@@ -104,7 +67,21 @@ def _connect(file: Path) -> sqlite3.Connection:
     return connection
 
 
-class SqliteDevices(DeviceStore):
+def check_integrity(file: Path) -> None:
+    """Unavailable, with what is wrong, if the database in this file is damaged."""
+    try:
+        connection = sqlite3.connect(f"file:{quote(str(file.resolve()))}?mode=ro", uri=True)
+        try:
+            (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        finally:
+            connection.close()
+    except sqlite3.DatabaseError as error:
+        raise Unavailable(cause_of(error)) from error
+    if said != "ok":
+        raise Unavailable(DAMAGED)
+
+
+class SqliteDeviceStore(DeviceStore):
     """One connection that writes; the file is created and migrated already."""
 
     def __init__(self, file: Path) -> None:
@@ -113,11 +90,15 @@ class SqliteDevices(DeviceStore):
         self._random = SystemRandom()
         self._counting = threading.Lock()
         self._db, self._reader, self._counter = (_connect(file) for _ in range(3))
+        self._file = file
+        found = os.stat(file)
+        self._identity = (found.st_dev, found.st_ino)
         self._db.execute("PRAGMA busy_timeout=0")  # waiting is done by the event loop
 
-    async def commit(self, asks: list[Ask]) -> list[Outcome]:
+    async def commit(self, asks: list[Ask]) -> list[AskResult]:
         async with self._lock:
             try:
+                self._check_place()
                 await self._begin()
                 outcomes = self._apply(asks)
                 await self._on_writer(lambda: self._db.execute("COMMIT"))
@@ -142,7 +123,7 @@ class SqliteDevices(DeviceStore):
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
 
-    def _apply(self, asks: list[Ask]) -> list[Outcome]:
+    def _apply(self, asks: list[Ask]) -> list[AskResult]:
         run = self._db.execute
         states: dict[int, str | None] = {}
         for number in {ask.campaign for ask in asks}:
@@ -164,37 +145,37 @@ class SqliteDevices(DeviceStore):
         self._db.executemany(_REPORT, rows)
         return outcomes
 
-    def _spend(self, ask: Spend, state: str | None) -> Outcome:
+    def _spend(self, ask: Spend, state: str | None) -> AskResult:
         key = (ask.campaign, ask.id)
         if state not in ("open", "paused"):
             spent = self._db.execute(_IS_SPENT, key).fetchone() is not None
-            return Outcome(What.SPENT if spent else What.CLOSED)
+            return AskResult(What.SPENT if spent else What.CLOSED)
         new = self._db.execute(_SPEND, key).fetchone() is not None
         if new:
             self._db.execute(_UNPIN, key)
-        return Outcome(What.COUNTED if new else What.SPENT)
+        return AskResult(What.COUNTED if new else What.SPENT)
 
-    def _pin(self, ask: Pin) -> Outcome:
+    def _pin(self, ask: Pin) -> AskResult:
         run, key = self._db.execute, (ask.campaign, ask.id)
         if ask.box is not None and run(_PIN, (*key, ask.box, ask.lease)).fetchone() is not None:
-            return Outcome(What.PINNED, ask.box)
+            return AskResult(What.PINNED, ask.box)
         row = run(_PIN_OF, key).fetchone()
         if row is not None:
-            return Outcome(What.HAS, row[0])
+            return AskResult(What.HAS, row[0])
         if run(_IS_SPENT, key).fetchone() is not None:
-            return Outcome(What.SPENT)
-        return Outcome(What.UNKNOWN if run(_IS_TOKEN, key).fetchone() is None else What.NONE)
+            return AskResult(What.SPENT)
+        return AskResult(What.UNKNOWN if run(_IS_TOKEN, key).fetchone() is None else What.NONE)
 
-    def _claim(self, ask: Claim, state: str | None) -> Outcome:
+    def _claim(self, ask: Admit, state: str | None) -> AskResult:
         run, key = self._db.execute, (ask.campaign, ask.id)
         if run(_IS_TOKEN, key).fetchone() is not None:
-            return Outcome(What.HAS)
+            return AskResult(What.HAS)
         if state != "open":
-            return Outcome(What.CLOSED)
+            return AskResult(What.CLOSED)
         if run(_TAKE, (ask.campaign,)).fetchone() is None:
-            return Outcome(What.FULL)
+            return AskResult(What.FULL)
         run(_ADMIT, key)
-        return Outcome(What.COUNTED)
+        return AskResult(What.COUNTED)
 
     async def seal(self, least: int) -> int:
         async with self._lock:
@@ -202,7 +183,7 @@ class SqliteDevices(DeviceStore):
 
     def _seal(self, least: int) -> int:
         try:
-            waiting, over = self._db.execute(_WAITING).fetchone()
+            waiting, over = self._db.execute(sql.WAITING).fetchone()
             if waiting < max(1, least) and not over:
                 return 0
             self._db.execute("PRAGMA busy_timeout=10000")
@@ -218,6 +199,33 @@ class SqliteDevices(DeviceStore):
             self._db.execute("PRAGMA busy_timeout=0")
         return int(waiting)
 
+    async def probe(self, *, thorough: bool = False) -> None:
+        async with self._lock:
+            try:
+                self._check_place()
+                await self._begin()
+                turn = self._db.execute("PRAGMA user_version").fetchone()[
+                    0
+                ]  # a number SQLite keeps and nobody reads
+                self._db.execute(f"PRAGMA user_version={(turn + 1) % 2**31}")
+                await self._on_writer(lambda: self._db.execute("COMMIT"))
+            except sqlite3.Error as error:
+                await self._on_writer(self._roll_back)
+                raise Unavailable(f"the SQLite store did not take a write: {error}") from error
+        if thorough:
+            await asyncio.to_thread(check_integrity, self._file)
+
+    def _check_place(self) -> None:
+        """The file that is open must be the one at its address, or what is written will not be found again."""
+        try:
+            found = os.stat(self._file)
+        except OSError:
+            found = None
+        if found is None or (found.st_dev, found.st_ino) != self._identity:
+            raise Unavailable(
+                "the data folder was moved or replaced under the running server; put it back or restart"
+            )
+
     async def sweep(self) -> None:
         async with self._lock:
             await self._on_writer(self._checkpoint)
@@ -228,47 +236,29 @@ class SqliteDevices(DeviceStore):
         self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         self._db.execute("PRAGMA busy_timeout=0")
 
-    async def campaigns(self, identity: str | None = None, *, live: bool = False) -> list[CampaignRow]:
-        return [CampaignRow(*row) for row in self._read(_CAMPAIGNS, (identity, live))]
-
-    async def counts(self, campaign: int) -> list[Counts]:
-        rows = self._read(_COUNTS, (campaign,))
-        return [Counts(Query(c, coin, phase, arm), n, s) for phase, arm, coin, c, n, s in rows]
-
     async def taken(self, campaign: int, minute: int) -> int:
         def count() -> int:
             with self._counting:
-                return int(self._counter.execute(_TAKEN, (campaign, minute)).fetchone()[0])
+                return int(self._counter.execute(sql.TAKEN, (campaign, minute)).fetchone()[0])
 
         try:
             return await asyncio.to_thread(count)
         except sqlite3.Error as error:
             raise Unavailable(f"the SQLite store could not be read: {error}") from error
 
-    async def link_secret(self, campaign: int) -> bytes | None:
-        rows = self._read("SELECT secret FROM link WHERE campaign = ?", (campaign,))
-        return bytes(rows[0][0]) if rows else None
-
     async def publish(self, campaign: int, queries: list[tuple[Query, int]]) -> None:
-        rows = [
-            (campaign, place, q.threshold, q.coin, q.phase, q.arm, users)
-            for place, (q, users) in enumerate(queries)
-        ]
+        rows = published_rows(campaign, queries)
         async with self._lock:
             try:
                 await self._begin()
-                self._db.execute("DELETE FROM published WHERE campaign = ?", (campaign,))
-                self._db.executemany(_PUBLISH, rows)
+                self._db.execute(sql.UNPUBLISH, (campaign,))
+                self._db.executemany(sql.PUBLISH, rows)
                 await self._on_writer(lambda: self._db.execute("COMMIT"))
             except sqlite3.Error as error:
                 await self._on_writer(self._roll_back)
                 raise Unavailable(f"the SQLite store did not take the next queries: {error}") from error
 
-    async def published(self, campaign: int) -> list[tuple[Query, int]]:
-        rows = self._read(_PUBLISHED, (campaign,))
-        return [(Query(c, coin, phase, arm), users) for c, coin, phase, arm, users in rows]
-
-    def _read(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
+    async def _read(self, statement: str, *values: object) -> list[Any]:
         try:
             return self._reader.execute(statement, values).fetchall()
         except sqlite3.Error as error:

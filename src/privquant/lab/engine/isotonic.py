@@ -1,6 +1,6 @@
 """Trials of isotonic search by counts: exact in distribution, milliseconds whatever the number of users.
 
-A batch shares its threshold, so its ones are a hypergeometric draw from the users not yet asked (`crowd`) and two
+A batch shares its threshold, so its ones are a draw by count from the users not yet asked (`crowd`) and two
 binomials for the coin (`samplers`). What is asked and answered is decided by the very kernels the protocol object
 calls (`protocols.isotonic.allocation`), in the same order, so the two cannot differ.
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privquant._numba import njit
-from privquant.lab.engine.crowd import Crowd, at_most, draw, fill, new_crowd
+from privquant.lab.engine.crowd import Crowd, at_most, draw, fill, new_crowd, new_list
 from privquant.lab.engine.samplers import binomial
 from privquant.lab.populations import OutOfUsers
 from privquant.lab.sample import Sample
@@ -38,9 +38,13 @@ from privquant.protocols.isotonic.posterior import least_rate, profile, target_r
 from privquant.protocols.isotonic.prior import Search
 from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.protocols.isotonic.rules import SPREAD_POINTS, batch_size
-from privquant.protocols.isotonic.table import Table, add_counts, clear, counts_at, new_table
+from privquant.protocols.isotonic.table import Table, add_counts, add_sorted, clear, counts_at, new_table
 
 Ints = NDArray[np.int64]
+
+# Users are drawn from a list if that many or fewer share a query, and if the list fits into a processor's cache.
+_LISTED = 16
+_LONGEST_LIST = 2**17
 
 
 class Outcomes(NamedTuple):
@@ -117,7 +121,7 @@ def outcomes(
     points = roles * quantiles * (SPREAD_POINTS if template.spread > 0.0 else 1)
     room = template.users if flight else min(template.users, len(sizes) * points)
     table = new_table(room, coins=len(order), sides=2 * quantiles if roles == 3 else 0)
-    crowd = new_crowd(1 if statistical else room)
+    crowd = _crowd(0 if statistical else template.users, room, sample.n)
     found = np.empty((trials, quantiles), np.int64)
     ends = np.full((trials, quantiles if roles == 3 else 0, 2), -1, np.int64)
     likely = np.empty((trials, 0 if likelihood_ratio is None else quantiles, 2), np.int64)
@@ -136,6 +140,13 @@ def outcomes(
         if likelihood_ratio is not None:
             _likely(table, template.search, template.course, likelihood_ratio, likely[trial])
     return Outcomes(found, ends, likely)
+
+
+def _crowd(users: int, queries: int, population: int) -> Crowd:
+    """The cheaper way to draw `users` of a population in so many queries."""
+    if users <= _LISTED * queries and population <= _LONGEST_LIST:
+        return new_list(population)
+    return new_crowd(queries)
 
 
 def _sizes(template: Isotonic, schedule: Schedule) -> list[int]:
@@ -189,26 +200,29 @@ def _in_batches(
     table: Table, crowd: Crowd, search: Search, course: Course, run: _Run, rng: np.random.Generator
 ) -> None:
     arms = np.empty(course.roles * course.quantiles.size, np.int64)
+    ends = np.zeros(arms.size + 1, np.int64)
     out = np.empty((2, SPREAD_POINTS), np.int64)
-    asked_arm = np.empty(arms.size * SPREAD_POINTS, np.int64)
-    asked_at = np.empty(arms.size * SPREAD_POINTS, np.int64)
-    asked_of = np.empty(arms.size * SPREAD_POINTS, np.int64)
+    at = np.empty(arms.size * SPREAD_POINTS, np.int64)
+    of = np.empty(arms.size * SPREAD_POINTS, np.int64)
+    ones = np.empty(arms.size * SPREAD_POINTS, np.int64)
     asked = 0
     for count in run.sizes:
         phase = allocate(course, asked, asked, count, arms)
-        queries = 0
         for arm in range(arms.size):
+            rows = 0
             if arms[arm] > 0:
                 rows = thresholds_for(table, search, course, phase, arm, arms[arm], 0.5, out)
-                for row in range(rows):
-                    asked_arm[queries] = arm
-                    asked_at[queries] = out[0, row]
-                    asked_of[queries] = out[1, row]
-                    queries += 1
-        for i in range(queries):
-            ones = _ones(crowd, run, asked_at[i], asked_of[i], 0, rng)
-            side = side_row(course.roles, asked_arm[i])
-            add_counts(table, search, 0, side, phase == BULK, asked_at[i], asked_of[i], ones)
+            for row in range(rows):
+                at[ends[arm] + row] = out[0, row]
+                of[ends[arm] + row] = out[1, row]
+            ends[arm + 1] = ends[arm] + rows
+        for i in range(ends[arms.size]):
+            ones[i] = _ones(crowd, run, at[i], of[i], 0, rng)
+        for arm in range(arms.size):
+            a, b = ends[arm], ends[arm + 1]
+            if b > a:
+                side = side_row(course.roles, arm)
+                add_sorted(table, search, 0, side, phase == BULK, at[a:b], of[a:b], ones[a:b])
         asked += count
 
 

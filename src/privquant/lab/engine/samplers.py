@@ -1,9 +1,9 @@
-"""Exact binomial and hypergeometric draws for counts up to 10^15, from uniform numbers alone.
+"""Exact binomial and hypergeometric draws for counts up to 10^15, the same numbers interpreted and compiled.
 
-numpy's hypergeometric stops at 10^9 and cannot be called from compiled code. Three methods by size: one trial
-after the other where few are drawn; inversion outward from the mode at small variance; else the ratio of
-uniforms (Stadlober's HRUA), accepted by logarithms of the mass in saddle-point form (Loader), which keep their
-digits at any count where log-gamma loses them.
+numpy's binomial does that as it is. Its hypergeometric stops at 10^9 and cannot be called from compiled code, so
+it is drawn here, in three ways by size: one after the other where few are drawn; inversion outward from the mode
+at small variance; else the ratio of uniforms (Stadlober's HRUA), accepted by logarithms of the mass in
+saddle-point form (Loader), which keep their digits at any count where log-gamma loses them.
 """
 
 from __future__ import annotations
@@ -79,72 +79,8 @@ def _log_split(x: float, good: float, bad: float, drawn: float) -> float:
 
 @njit(cache=True)
 def binomial(n: int, p: float, rng: np.random.Generator) -> int:
-    """How many of n independent trials succeed."""
-    if n == 0 or p <= 0.0:
-        return 0
-    if p >= 1.0:
-        return n
-    flipped = p > 0.5
-    chance = 1.0 - p if flipped else p
-    if n <= _FEW:
-        found = 0
-        for _ in range(n):
-            if rng.random() < chance:
-                found += 1
-    elif n * chance * (1.0 - chance) < _SMALL_VARIANCE:
-        found = _binomial_from_mode(float(n), chance, rng)
-    else:
-        found = _binomial_by_ratio(float(n), chance, rng)
-    return n - found if flipped else found
-
-
-@njit(cache=True)
-def _binomial_from_mode(n: float, p: float, rng: np.random.Generator) -> int:
-    mode = float(math.floor((n + 1.0) * p))
-    at_mode = math.exp(log_binomial(mode, n, p))
-    odds = p / (1.0 - p)
-    while True:
-        left = rng.random() - at_mode
-        if left < 0.0:
-            return int(mode)
-        up = mode
-        down = mode
-        f_up = at_mode
-        f_down = at_mode
-        while (up < n or down > 0.0) and (f_up > 1e-18 or f_down > 1e-18):
-            if up < n:
-                f_up *= (n - up) / (up + 1.0) * odds
-                up += 1.0
-                left -= f_up
-                if left < 0.0:
-                    return int(up)
-            if down > 0.0:
-                f_down *= down / (n - down + 1.0) / odds
-                down -= 1.0
-                left -= f_down
-                if left < 0.0:
-                    return int(down)
-
-
-@njit(cache=True)
-def _binomial_by_ratio(n: float, p: float, rng: np.random.Generator) -> int:
-    variance = n * p * (1.0 - p)
-    at_mode = log_binomial(float(math.floor((n + 1.0) * p)), n, p)
-    centre = n * p + 0.5
-    deviation = math.sqrt(variance + 0.5)
-    width = _HAT_SLOPE * deviation + _HAT_SHIFT
-    end = min(n + 1.0, math.floor(centre + 16.0 * deviation))
-    while True:
-        x = 1.0 - rng.random()
-        candidate = centre + width * (rng.random() - 0.5) / x
-        if candidate < 0.0 or candidate >= end:
-            continue
-        found = math.floor(candidate)
-        height = log_binomial(found, n, p) - at_mode
-        if x * (4.0 - x) - 3.0 <= height:
-            return int(found)
-        if x * (x - height) < 1.0 and 2.0 * math.log(x) <= height:
-            return int(found)
+    """How many of n independent trials succeed: numpy's draw, which numba follows number by number."""
+    return rng.binomial(n, p)
 
 
 @njit(cache=True)

@@ -71,6 +71,17 @@ def cell_row(cell: Cell, outcome: Outcome, root: int, alphas: Sequence[float]) -
         "abs_error_mean": float(absolute.mean()),
         "abs_error_median": float(np.median(absolute)),
     }
+    further = {q: outcome.rank_errors(k) for k, q in enumerate(outcome.quantiles) if k > 0}
+    row |= {f"rank_error_mean_{q:g}": float(errors.mean()) for q, errors in further.items()}
+    if outcome.low.shape[1]:
+        below, above = outcome.missed()
+        row |= {
+            "claim": cell.claim,
+            "missed_below": float(below.mean()),
+            "missed_above": float(above.mean()),
+            "width_median": float(np.median(outcome.widths())),
+            "unbounded": float(outcome.unbounded().mean()),
+        }
     # Users drawn anew have a quantile of their own in every draw.
     if (outcome.truth == outcome.truth[0]).all():
         row["truth"] = cell.data.domain.value(int(outcome.truth[0, 0]))

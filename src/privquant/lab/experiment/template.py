@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from typing import Protocol as Interface
 
@@ -103,12 +104,18 @@ class Shuffled:
         return {**named, "delta": self.delta, "method": self.method}
 
     def __call__(self, domain: Domain, users: int) -> Protocol:
-        made: Protocol = _SHUFFLED[self.protocol](
-            domain,
-            users=users,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            quantile=self.quantiles[0] if len(self.quantiles) == 1 else list(self.quantiles),
-            method=self.method,
-        )
-        return made
+        return _shuffled(self, domain, users).fresh()
+
+
+# Accounting for a hundred rounds takes longer than a block of trials, and every block makes its template.
+@lru_cache(maxsize=256)
+def _shuffled(template: Shuffled, domain: Domain, users: int) -> Protocol:
+    made: Protocol = _SHUFFLED[template.protocol](
+        domain,
+        users=users,
+        epsilon=template.epsilon,
+        delta=template.delta,
+        quantile=template.quantiles[0] if len(template.quantiles) == 1 else list(template.quantiles),
+        method=template.method,
+    )
+    return made

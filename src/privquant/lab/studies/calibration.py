@@ -1,15 +1,15 @@
 """Measure what the planner plans with: rank errors of every protocol on a grid of settings.
 
 The result is `privquant/planning/calibration.json`; `privquant calibrate` makes it anew. Data are drawn afresh
-for every block of trials from five shapes: "typical" is the middle one of the five errors, "hardest" the largest.
+every ten trials from five shapes: "typical" is the middle one of the five errors, "hardest" the largest.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privquant import __version__
-from privquant.domain import Integers
-from privquant.lab.engine import simulator
-from privquant.lab.sample import Sample
-from privquant.lab.shapes import shape
-from privquant.protocols.base import Protocol
-from privquant.protocols.registry import protocol
+from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.results import Results
+from privquant.lab.experiment.source import Drawn
+from privquant.lab.experiment.template import Registered, Shuffled, Template
+from privquant.lab.studies.table import name
 
 SHAPES = ("pareto", "uniform", "lognormal", "ties", "tiny")
 LOG2_SIZES = (8, 20, 48)
@@ -32,135 +31,77 @@ CONFIDENCES = (0.5, 0.68, 0.8, 0.9, 0.95, 0.99)
 USERS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 1_000_000, 10_000_000)
 DELTA = 1e-8
 
-# A crowd is a histogram: beyond this many draws a shape's histogram is scaled up instead of drawn longer.
-DRAWN = 100_000
-
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: how to make the protocol, and up to how many users it is worth simulating."""
+    """One line of the table: which protocol, and up to how many users it is worth simulating.
+
+    shuffled: "" or the accounting method of shuffled rounds.
+    """
 
     name: str
-    largest: int
-    make: Callable[[Integers, int, float, float], Protocol | None]
+    protocol: str
+    shuffled: str = ""
+    options: tuple[tuple[str, Any], ...] = ()
+    largest: int = USERS[-1]
+
+    @property
+    def users(self) -> tuple[int, ...]:
+        return tuple(n for n in USERS if n <= self.largest)
+
+    def template(self, epsilon: float, quantile: float) -> Template:
+        if self.shuffled:
+            return Shuffled(self.protocol, epsilon, DELTA, (quantile,), self.shuffled)
+        return Registered(self.protocol, epsilon, (quantile,), self.options)
+
+    def points(self) -> Iterator[tuple[int, float, float, int]]:
+        """log2 of the domain's size, quantile, epsilon, users: in the order of the table."""
+        return product(LOG2_SIZES, QUANTILES, EPSILONS, self.users)
 
 
-def _local(name: str, **options: Any) -> Callable[[Integers, int, float, float], Protocol | None]:
-    def make(domain: Integers, users: int, epsilon: float, quantile: float) -> Protocol | None:
-        return protocol(name, domain, users=users, epsilon=epsilon, quantile=quantile, **options)
-
-    return make
-
-
-def rows() -> tuple[Row, ...]:
-    from privquant.protocols.isotonic.shuffled import shuffled_isotonic
-    from privquant.protocols.naive.shuffled import shuffled_search
-
-    def isotonic_rounds(domain: Integers, users: int, epsilon: float, quantile: float) -> Protocol | None:
-        return shuffled_isotonic(domain, users=users, epsilon=epsilon, delta=DELTA, quantile=quantile)
-
-    def naive_rounds(method: str) -> Callable[[Integers, int, float, float], Protocol | None]:
-        def make(domain: Integers, users: int, epsilon: float, quantile: float) -> Protocol | None:
-            return shuffled_search(
-                domain, users=users, epsilon=epsilon, delta=DELTA, quantile=quantile, method=method
-            )
-
-        return make
-
-    return (
-        Row("isotonic/local", USERS[-1], _local("isotonic")),
-        Row("bayeslearn/local", 10_000, _local("bayeslearn")),
-        Row("bayess/local", 10_000, _local("bayess")),
-        Row("naive/local", USERS[-1], _local("naive")),
-        Row("hierarchical/local", USERS[-1], _local("hierarchical", encoding="oue")),
-        Row("isotonic/shuffle", USERS[-1], isotonic_rounds),
-        Row("naive/shuffle-exact", USERS[-1], naive_rounds("exact")),
-        Row("naive/shuffle-lemma", USERS[-1], naive_rounds("lemma")),
-    )
+ROWS = (
+    Row("isotonic/local", "isotonic"),
+    Row("bayeslearn/local", "bayeslearn", largest=10_000),
+    Row("bayess/local", "bayess", largest=10_000),
+    Row("naive/local", "naive"),
+    Row("hierarchical/local", "hierarchical", options=(("encoding", "oue"),)),
+    Row("isotonic/shuffle", "isotonic", "exact"),
+    Row("naive/shuffle-exact", "naive", "exact"),
+    Row("naive/shuffle-lemma", "naive", "lemma"),
+)
 
 
-def crowd(name: str, users: int, size: int, rng: np.random.Generator) -> Sample:
-    """A drawn population of `users`; very large ones repeat a drawn histogram."""
-    drawn = shape(name, min(users, DRAWN), size, rng)
-    if users <= DRAWN:
-        return Sample(drawn, size)
-    values, counts = np.unique(drawn, return_counts=True)
-    return Sample.of_counts(values, counts * (users // DRAWN), size)
-
-
-def cell(
-    row: Row, log2_size: int, quantile: float, epsilon: float, users: int, trials: int, seed: int
-) -> dict[str, list[float]]:
-    """The error quantiles of one grid point: on the middle one of the shapes, and on the worst of them."""
-    domain = Integers(0, 2**log2_size - 1)
-    template = row.make(domain, users, epsilon, quantile)
-    assert template is not None
-    by_shape: list[NDArray[np.float64]] = []
-    for k, name in enumerate(SHAPES):
-        rng = np.random.default_rng([seed, k, log2_size, int(1000 * quantile), int(1000 * epsilon), users])
-        data_sets = max(4, trials // 10)
-        errors = []
-        for part in range(data_sets):
-            sample = crowd(name, users, domain.size, rng)
-            count = trials * (part + 1) // data_sets - trials * part // data_sets
-            answers = simulator(template)(template, sample, count, rng, draw="empirical")[:, 0]
-            errors.append(sample.rank_error(answers, quantile))
-        by_shape.append(np.concatenate(errors))
-    quantiles = [_error_quantiles(errors) for errors in by_shape]
-    return {
-        "typical": np.median(quantiles, axis=0).tolist(),
-        "hardest": np.max(quantiles, axis=0).tolist(),
-    }
-
-
-def _error_quantiles(errors: NDArray[np.float64]) -> list[float]:
-    return [float(f"{v:.3g}") for v in np.quantile(errors, CONFIDENCES, method="higher")]
-
-
-@dataclass(frozen=True)
-class _Job:
-    row: int
-    at: tuple[int, int, int, int]
-    trials: int
-    seed: int
-
-    def __call__(self) -> dict[str, list[float]]:
-        size, quantile, epsilon, users = self.at
-        return cell(
-            rows()[self.row],
-            LOG2_SIZES[size],
-            QUANTILES[quantile],
-            EPSILONS[epsilon],
-            USERS[users],
-            self.trials,
-            self.seed,
+def cells(trials: int, rows: tuple[Row, ...] = ROWS) -> list[Cell]:
+    return [
+        Cell(
+            Drawn(shape, users, 2**log2_size),
+            row.template(epsilon, quantile),
+            trials=trials,
+            redraw=max(min(10, trials // 4), 1),
+            notes=(("cell", name(row.name, log2_size, quantile, epsilon, users, shape)),),
         )
+        for row in rows
+        for log2_size, quantile, epsilon, users in row.points()
+        for shape in SHAPES
+    ]
 
 
-def _run(job: _Job) -> tuple[_Job, dict[str, list[float]]]:
-    return job, job()
-
-
-def calibrate(
-    *, trials: int, seed: int, workers: int, progress: Callable[[int, int], None] | None = None
-) -> dict[str, Any]:
-    """The whole table, as the planner reads it."""
-    jobs = list(_jobs(trials, seed))
-    errors: dict[str, Any] = {}
-    for row in rows():
-        shape_of = (len(LOG2_SIZES), len(QUANTILES), len(EPSILONS), _columns(row), len(CONFIDENCES))
-        table = {kind: np.zeros(shape_of).tolist() for kind in ("typical", "hardest")}
-        errors[row.name] = {"users": USERS[: _columns(row)], "table": table}
-    names = [row.name for row in rows()]
-    with ProcessPoolExecutor(workers) as pool:
-        for done, (job, found) in enumerate(pool.map(_run, jobs), start=1):
-            size, quantile, epsilon, users = job.at
-            for kind, values in found.items():
-                errors[names[job.row]]["table"][kind][size][quantile][epsilon][users] = values
-            if progress is not None:
-                progress(done, len(jobs))
+def report(results: Results, rows: tuple[Row, ...] = ROWS) -> dict[str, Any]:
+    """The document the planner reads."""
+    found = results.by_note("cell")
+    errors = {}
+    for row in rows:
+        typical, hardest = [], []
+        for point in row.points():
+            by_shape = [_error_quantiles(found[name(row.name, *point, s)].rank_errors()) for s in SHAPES]
+            typical.append(np.median(by_shape, axis=0))
+            hardest.append(np.max(by_shape, axis=0))
+        shape = (len(LOG2_SIZES), len(QUANTILES), len(EPSILONS), len(row.users), len(CONFIDENCES))
+        table = {"typical": np.reshape(typical, shape).tolist(), "hardest": np.reshape(hardest, shape).tolist()}
+        errors[row.name] = {"users": row.users, "table": table}
+    trials = results.outcomes[0].trials
     return {
-        "made_by": f"privquant calibrate --trials {trials} --seed {seed}",
+        "made_by": f"privquant calibrate --trials {trials} --seed {results.seed}",
         "version": __version__,
         "shapes": SHAPES,
         "trials_a_shape": trials,
@@ -173,17 +114,8 @@ def calibrate(
     }
 
 
-def _columns(row: Row) -> int:
-    return sum(n <= row.largest for n in USERS)
-
-
-def _jobs(trials: int, seed: int) -> Iterator[_Job]:
-    for number, row in enumerate(rows()):
-        for size in range(len(LOG2_SIZES)):
-            for quantile in range(len(QUANTILES)):
-                for epsilon in range(len(EPSILONS)):
-                    for users in range(_columns(row)):
-                        yield _Job(number, (size, quantile, epsilon, users), trials, seed)
+def _error_quantiles(errors: NDArray[np.float64]) -> list[float]:
+    return [float(f"{v:.3g}") for v in np.quantile(errors, CONFIDENCES, method="higher")]
 
 
 def write(document: dict[str, Any], path: Path) -> None:

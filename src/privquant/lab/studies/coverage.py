@@ -1,8 +1,8 @@
 """Does an interval cover what it claims to? Certified intervals beside a set that is known to fail.
 
 Each trial draws a new distribution and new users from it, runs isotonic search with a certified interval, and
-looks whether the POPULATION's quantile is inside. The likelihood-ratio set of a plain search on the same users,
-which a textbook would print, is the negative control: the same harness shows that it does not cover.
+looks whether the POPULATION's quantile is inside. The likelihood-ratio set of a plain search, which a textbook
+would print, is the negative control: the same harness shows that it does not cover.
 """
 
 from __future__ import annotations
@@ -12,29 +12,42 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privquant.domain import Integers
-from privquant.lab.engine.isotonic import outcomes
-from privquant.lab.sample import Sample
-from privquant.lab.shapes import distribution
-from privquant.protocols.isotonic.protocol import Isotonic
+from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.outcome import Outcome
+from privquant.lab.experiment.results import Results
+from privquant.lab.experiment.source import Drawn
+from privquant.lab.studies.limits import rank_unit
+from privquant.lab.studies.table import Runs, markdown, name, size_text
 
-# The 95 % point of chi-square with one degree of freedom: what a likelihood-ratio set would use.
-LIKELIHOOD_RATIO_CUT = 3.8415
+CONFIDENCE = 0.95
+SHAPES = (
+    ("pareto", 4**9),
+    ("uniform", 10**6),
+    ("lognormal", 2**62),
+    ("tiny", 2**32),
+    ("ties", 10**6),
+    ("atom", 2**32),
+    ("gap", 10**6),
+    ("gap48", 10**6),
+)
+# where the negative control is run: the flat stretch at the quantile is what likelihood-ratio sets do not survive
+CONTROLS = ("pareto", "gap", "gap48")
+EPSILONS = (0.569, 0.879, 1.357)
+USERS = (2500, 10_000)
 
 
 @dataclass(frozen=True)
 class Coverage:
     """Shares of trials, and widths in units of sd / (kappa sqrt n) of rank.
 
-    certified, likelihood_ratio: share of trials whose interval has the population's quantile.
-    below, above: how often the certified interval lies wholly on one side of it.
-    width, width_80: median and 80 % point of the certified width in rank, F(high) - F(low - 1).
-    no_bound: share of trials without a bound on one side or both.
-    error: root mean square rank error of the answer given beside the interval.
+    covered:         share of trials whose claim has the population's quantile.
+    below, above:    how often it lies wholly on one side of it.
+    width, width_80: median and 80 % point of its width in rank, F(high) - F(low - 1).
+    no_bound:        share of trials without a bound on one side or both.
+    error:           root mean square rank error of the answer given beside it.
     """
 
-    certified: float
-    likelihood_ratio: float
+    covered: float
     below: float
     above: float
     width: float
@@ -42,56 +55,76 @@ class Coverage:
     no_bound: float
     error: float
 
+    @classmethod
+    def of(cls, cell: Cell, outcome: Outcome) -> Coverage:
+        unit = rank_unit(cell.epsilon, cell.quantile, outcome.n)
+        below, above = outcome.missed()
+        widths = outcome.widths()
+        return cls(
+            covered=1.0 - float((below | above).mean()),
+            below=float(below.mean()),
+            above=float(above.mean()),
+            width=float(np.median(widths)) / unit,
+            width_80=float(np.quantile(widths, 0.8)) / unit,
+            no_bound=float(outcome.unbounded().mean()),
+            error=math.sqrt(float((outcome.rank_errors() ** 2).mean())) / unit,
+        )
 
-def coverage(
-    name: str,
-    *,
-    size: int,
-    epsilon: float,
-    users: int,
-    trials: int,
-    seed: int,
-    quantile: float = 0.5,
-    confidence: float = 0.95,
-    control: bool = True,
-) -> Coverage:
-    """Coverage of certified intervals on one shape, and of the negative control if asked for (else 1)."""
-    rng = np.random.default_rng(seed)
-    template = Isotonic(Integers(0, size - 1), users=users, epsilon=epsilon, quantile=quantile, interval=confidence)
-    plain = Isotonic(Integers(0, size - 1), users=users, epsilon=epsilon, quantile=quantile)
-    unit = rank_unit(template)
-    misses = np.zeros((3, trials), bool)
-    widths, errors = np.empty(trials), np.empty(trials)
-    unbounded = 0
-    for trial in range(trials):
-        shape = distribution(name, size, rng)
-        sample = Sample(shape.draw(users, rng), size)
-        truth = shape.quantile(quantile)
-        found = outcomes(template, sample, 1, rng)
-        low, high = (int(end) for end in found.ends[0, 0])
-        unbounded += low < 0 or high < 0
-        if 0 <= high < low:
-            low, high = high, low
-        low, high = max(low, 0), high if high >= 0 else size - 1
-        misses[0, trial], misses[1, trial] = high < truth, low > truth
-        if control:
-            likely = outcomes(plain, sample, 1, rng, likelihood_ratio=LIKELIHOOD_RATIO_CUT).likely[0, 0]
-            misses[2, trial] = not int(likely[0]) <= truth <= int(likely[1])
-        widths[trial] = float(sample.at_most(high) - sample.at_most(low - 1)) / users
-        errors[trial] = sample.rank_error(found.answers[0], quantile)[0]
-    return Coverage(
-        certified=1.0 - float((misses[0] | misses[1]).mean()),
-        likelihood_ratio=1.0 - float(misses[2].mean()),
-        below=float(misses[0].mean()),
-        above=float(misses[1].mean()),
-        width=float(np.median(widths)) / unit,
-        width_80=float(np.quantile(widths, 0.8)) / unit,
-        no_bound=unbounded / trials,
-        error=math.sqrt(float((errors**2).mean())) / unit,
+
+def cell(shape: str, size: int, epsilon: float, users: int, claim: str, trials: int) -> Cell:
+    """Every trial of it has a distribution of its own."""
+    return Cell.of(
+        Drawn(shape, users, size),
+        "isotonic",
+        epsilon,
+        options={"interval": CONFIDENCE} if claim == "certified" else {},
+        claim=claim,
+        trials=trials,
+        redraw=1,
+        notes={"cell": name("coverage", shape, size, epsilon, users, claim)},
     )
 
 
-def rank_unit(template: Isotonic) -> float:
-    """sd / (kappa sqrt n): the standard deviation of rank if all users were asked at the quantile."""
-    rate = template.coin.report_rate(template.quantile)
-    return math.sqrt(rate * (1.0 - rate) / template.users) / template.coin.kappa
+def cells(runs: Runs) -> list[Cell]:
+    return [
+        cell(shape, size, epsilon, users, claim, runs.trials)
+        for users in USERS
+        for epsilon in EPSILONS
+        for shape, size in SHAPES
+        for claim in ("certified", "likelihood-ratio")
+        if claim == "certified" or shape in CONTROLS
+    ]
+
+
+def coverages(results: Results) -> dict[str, Coverage]:
+    """What each claim came to, by the name of its cell."""
+    return {
+        dict(cell.notes)["cell"]: Coverage.of(cell, outcome)
+        for cell, outcome in results
+        if cell.claim and "cell" in dict(cell.notes)
+    }
+
+
+def report(results: Results) -> str:
+    found = coverages(results)
+    rows = []
+    for users in USERS:
+        for shape, size in SHAPES:
+            names = [name("coverage", shape, size, epsilon, users) for epsilon in EPSILONS]
+            certified = [found[f"{n} certified"] for n in names]
+            controls = [found[f"{n} likelihood-ratio"] for n in names] if shape in CONTROLS else []
+            rows.append(
+                [
+                    f"{shape} {size_text(size)}",
+                    users,
+                    *(f"{c.covered:.3f}" for c in certified),
+                    *(f"{c.width:.1f}" for c in certified),
+                    *(f"{c.no_bound:.2f}" for c in certified),
+                    *(f"{c.error:.2f}" for c in certified),
+                    *([f"{c.covered:.2f}" for c in controls] or ["-"] * len(EPSILONS)),
+                ]
+            )
+    parts = ("coverage", "width", "no bound", "error", "control")
+    head = ("data", "n", *(f"{part} {epsilon}" for part in parts for epsilon in EPSILONS))
+    text = "Certified 95 % intervals; widths and errors in units of sd / (kappa sqrt n) of rank\n\n"
+    return text + markdown(head, rows)

@@ -9,35 +9,28 @@ from __future__ import annotations
 
 import csv
 import math
-import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
-from itertools import repeat
 from typing import Any
 
-import numpy as np
-
-from privquant.domain import Integers
 from privquant.errors import InvalidInput
-from privquant.lab.data import pareto, uniform_interval
-from privquant.lab.trials import trials as run_trials
-from privquant.validation import check_count
+from privquant.lab.data import dataset
+from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.results import Results
+from privquant.lab.studies.table import name
 
 ALPHA = 0.04  # the paper's alpha_test
 RUNS = "published_runs.csv"
 CONSTANTS = "published_constant_search.csv"
 
-_DATA = {"pareto": pareto, "uniform-interval": uniform_interval}
-
 # mechanism -> protocol, options that repeat the authors' program, options of the corrected text
-_ARMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+_BEHAVIOURS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "DpBayeSS": ("bayess", {"behaviour": "published"}, {"behaviour": "text"}),
     "DpNaiveNBS": ("naive", {"behaviour": "published"}, {"behaviour": "text"}),
     "Hierarchical": ("hierarchical", {"answer": "argmin", "encoding": "oue"}, {"answer": "descent"}),
 }
-MECHANISMS = tuple(_ARMS)
+MECHANISMS = tuple(_BEHAVIOURS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +72,12 @@ def two_sample_z(ours: float, our_trials: int, theirs: float, their_trials: int)
     return (ours - theirs) / error if error > 0 else 0.0
 
 
-def recorded_runs(name: str = RUNS, mechanisms: Sequence[str] = MECHANISMS) -> list[Recorded]:
+def recorded_runs(table: str = RUNS, mechanisms: Sequence[str] = MECHANISMS) -> list[Recorded]:
     """The rows of a table of recorded runs, in its order."""
-    unknown = [m for m in mechanisms if m not in _ARMS]
+    unknown = [m for m in mechanisms if m not in _BEHAVIOURS]
     if unknown:
         raise InvalidInput(f"unknown mechanism {unknown[0]!r}; the recorded ones are {', '.join(MECHANISMS)}")
-    text = (files("privquant.lab.studies") / "recorded" / name).read_text(encoding="utf-8")
+    text = (files("privquant.lab.studies") / "recorded" / table).read_text(encoding="utf-8")
     return [
         Recorded(
             data=row["data"],
@@ -101,49 +94,65 @@ def recorded_runs(name: str = RUNS, mechanisms: Sequence[str] = MECHANISMS) -> l
     ]
 
 
-def repeat_row(row: Recorded, trials: int, seed: int, number: int) -> Compared:
-    """Our trials of one row; `number` gives it a seed of its own."""
-    values = _DATA[row.data](row.n, row.size)
-    name, published, text = _ARMS[row.mechanism]
-    more: dict[str, Any] = {} if row.c is None else {"c": row.c}
-    rates = [
-        run_trials(
-            values,
-            protocol=name,
-            epsilon=row.epsilon,
-            domain=Integers(0, row.size - 1),
-            trials=trials,
-            seed=int(np.random.SeedSequence([seed, number, arm]).generate_state(1, np.uint64)[0]),
-            **options,
-            **more,
-        ).success(ALPHA)
-        for arm, options in enumerate((published, text))
+def recorded(data: str, *, n: int, size: int | None = None) -> list[Recorded]:
+    """Rows of the comparison on one data set, of every domain size if none is given."""
+    return [row for row in recorded_runs() if (row.data, row.n) == (data, n) and size in (None, row.size)]
+
+
+def recorded_cells(cells: Iterable[Cell]) -> list[tuple[Recorded, Cell]]:
+    """Each recorded row with the one of these cells that repeats it, in the order of the records."""
+    known = list(cells)
+    found = []
+    for row in (*recorded_runs(RUNS), *recorded_runs(CONSTANTS)):
+        match = next((cell for cell in known if _repeats(cell, row)), None)
+        if match is not None:
+            found.append((row, match))
+    return found
+
+
+def _repeats(cell: Cell, row: Recorded) -> bool:
+    """The same data, mechanism and setting; the records have epsilon rounded to six digits and c to four."""
+    if (cell.data.name, cell.data.n, cell.data.domain.size) != (row.data, row.n, row.size):
+        return False
+    if not math.isclose(cell.epsilon, row.epsilon, rel_tol=1e-4):
+        return False
+    options = dict(cell.options)
+    c = options.pop("c", None)
+    if (c is None) != (row.c is None) or (row.c is not None and not math.isclose(c, row.c, rel_tol=1e-3)):
+        return False
+    protocol, published, _ = _BEHAVIOURS[row.mechanism]
+    setting = (cell.protocol, options, cell.quantile, str(cell.schedule), cell.draw, cell.padded)
+    return setting == (protocol, published, 0.5, "suggested", "empirical", False)
+
+
+def cells(rows: Sequence[Recorded], trials: int) -> list[Cell]:
+    """Every row twice: in the published behaviour, and as the corrected text has it."""
+    made = []
+    for number, row in enumerate(rows):
+        protocol, *behaviours = _BEHAVIOURS[row.mechanism]
+        for behaviour, options in zip(("published", "text"), behaviours, strict=True):
+            made.append(
+                Cell.of(
+                    dataset(row.data, n=row.n, size=row.size),
+                    protocol,
+                    row.epsilon,
+                    options=options if row.c is None else {**options, "c": row.c},
+                    trials=trials,
+                    label=row.mechanism,
+                    notes={"cell": name("recorded", number, behaviour), "recorded": row.success},
+                )
+            )
+    return made
+
+
+def report(rows: Sequence[Recorded], results: Results) -> list[Compared]:
+    """The same rows beside what came out of their cells."""
+    found = results.by_note("cell")
+    both = [[found[name("recorded", number, b)] for b in ("published", "text")] for number in range(len(rows))]
+    return [
+        Compared(row, published.trials, published.success(ALPHA), text.success(ALPHA))
+        for row, (published, text) in zip(rows, both, strict=True)
     ]
-    return Compared(row, trials, rates[0], rates[1])
-
-
-def compare(
-    rows: Sequence[Recorded] | None = None,
-    *,
-    mechanisms: Sequence[str] = MECHANISMS,
-    trials: int = 1000,
-    seed: int = 0,
-    workers: int = 1,
-) -> Iterator[Compared]:
-    """Repeat recorded rows (all of the comparison unless given) and yield them as they are done, in order.
-
-    workers: processes to use; 0 means all cores. The numbers do not depend on it.
-    """
-    wanted = recorded_runs(mechanisms=mechanisms) if rows is None else list(rows)
-    count, root = check_count(trials, "trials", 1), check_count(seed, "seed")
-    jobs = (wanted, repeat(count), repeat(root), range(len(wanted)))
-    pool_size = min(workers if workers > 0 else (os.cpu_count() or 1), len(wanted))
-    repeat_one: Callable[[Recorded, int, int, int], Compared] = repeat_row
-    if pool_size <= 1:
-        yield from map(repeat_one, *jobs)
-        return
-    with ProcessPoolExecutor(pool_size) as pool:
-        yield from pool.map(repeat_one, *jobs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,53 +10,25 @@ update="text"    Algorithm 2: the cell at the quantile is cut there. That update
                  two-region form.
 update="counts"  every report in the two-region form: cells up to its threshold by one factor, the rest by the
                  other. The state is then a table of counts, as a deployed campaign needs.
-
-coin_rule="text"       the end of the cell that the rule of Algorithm 2 rounds to.
-coin_rule="published"  always the left end, as in the authors' program (its cumulative weight is off by one). The
-                       lowest value has no left end to ask and is no answer then, as in that program.
 """
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from privquant.errors import InvalidInput, ProtocolError
+from privquant.errors import ProtocolError
 from privquant.messages import AnyQuery, Query
-from privquant.protocols.base import ThresholdProtocol
-from privquant.protocols.bayes.channel import Channel, learning_alpha
 from privquant.protocols.bayes.count_posterior import CountPosterior
+from privquant.protocols.bayes.learner import DEFAULT_C, Learner
 from privquant.protocols.bayes.posterior import Posterior
 from privquant.validation import check_choice
 
-COIN_RULES = ("text", "published")
 UPDATES = ("text", "counts")
-DEFAULT_C = 0.6
 
 
-def check_c(c: object) -> float:
-    if isinstance(c, bool) or not isinstance(c, numbers.Real) or not 0.0 < float(c) < 1e6:
-        raise InvalidInput(f"c, of alpha~ = c sqrt(ln B / n), must be a number above 0, got {c!r}")
-    return float(c)
-
-
-def check_alpha(alpha: object, tau: float) -> float | None:
-    if alpha is None:
-        return None
-    if isinstance(alpha, bool) or not isinstance(alpha, numbers.Real) or not 0 < float(alpha) < min(tau, 1 - tau):
-        raise InvalidInput(
-            f"alpha must lie strictly between 0 and {min(tau, 1 - tau):.6g}, the distance of the report rate "
-            f"searched for, {tau:.6g}, to 0 or 1; got {alpha!r}"
-        )
-    return float(alpha)
-
-
-class BayesLearn(ThresholdProtocol):
-    """The Bayesian learner with all users.
-
-    alpha: the error the update reckons with, in the rate of reports; c sqrt(ln B / n) unless given.
-    """
+class BayesLearn(Learner):
+    """The Bayesian learner with all users."""
 
     name: ClassVar[str] = "bayeslearn"
     title: ClassVar[str] = "BayesLearn: the posterior's median"
@@ -70,19 +42,9 @@ class BayesLearn(ThresholdProtocol):
         update: str = "text",
         **settings: Any,
     ) -> None:
-        super().__init__(*args, **settings)
-        self.tau = self.coin.report_rate(self.quantile)
-        self._alpha = check_alpha(alpha, self.tau)
-        self.c = check_c(c)
-        self.coin_rule = check_choice(coin_rule, "coin_rule", COIN_RULES)
+        super().__init__(*args, alpha=alpha, c=c, coin_rule=coin_rule, **settings)
         self.update = check_choice(update, "update", UPDATES)
-        self.alpha = self._alpha or learning_alpha(self.domain.size, self.users, self.tau, self.c)
-        self.channel = Channel.of(self.tau, self.alpha)
-        # Index of a cell + bottom = its value: the authors' program has no cell for the lowest value.
-        self.bottom = 1 if self.coin_rule == "published" and self.domain.size > 1 else 0
-        self.cells = self.domain.size - self.bottom
-        self.steps = 0
-        self._posterior = Posterior(self.cells, self.channel.q)
+        self._posterior = self._untouched(self.cells)
         self._table = CountPosterior(self.cells, self.channel)
         if self.update == "counts":
             # A property of this run, not of the class: the text's update depends on the order of reports.
@@ -101,7 +63,6 @@ class BayesLearn(ThresholdProtocol):
         return [(Query(self.threshold(), self.coin.threshold, step=step), k)]
 
     def threshold(self) -> int:
-        """The threshold to ask now: an end of the cell at the posterior's quantile."""
         if self.update == "text":
             cell, left = self._posterior.cell, self._posterior.left_coin()
         else:
@@ -111,6 +72,9 @@ class BayesLearn(ThresholdProtocol):
         coin = cell - 1 if left or self.coin_rule == "published" else cell
         return min(max(coin + self.bottom, 0), self.domain.size - 2)
 
+    def _boundary(self, threshold: int) -> int:
+        return threshold - self.bottom
+
     def _check_query(self, query: Query) -> None:
         super()._check_query(query)
         if query.phase or query.arm or not isinstance(query.step, int) or query.step < 0:
@@ -119,19 +83,13 @@ class BayesLearn(ThresholdProtocol):
     def _use_bit(self, query: Query, bit: int) -> bool:
         if self.update == "counts":
             return self._use_counts(query, 1, bit) == 1
-        left, right = self.channel.left[bit], self.channel.right[bit]
-        self._posterior.visit()
-        if query.step == self.steps and query.threshold == self.threshold():
-            self._posterior.update_here(left, right)
-        else:
-            self._posterior.update_split(query.threshold - self.bottom, left, right)
-        self.steps += 1
+        self._learn(query, bit)
         return True
 
     def _use_counts(self, query: Query, answered: int, ones: int) -> int:
         if self.update == "text":
             return super()._use_counts(query, answered, ones)
-        self._table.add(query.threshold - self.bottom, answered - ones, ones)
+        self._table.add(self._boundary(query.threshold), answered - ones, ones)
         self.steps += answered
         return answered
 
@@ -148,6 +106,6 @@ class BayesLearn(ThresholdProtocol):
     def _restore(self, progress: Mapping[str, Any]) -> None:
         self.steps = int(progress["steps"])
         if self.update == "text":
-            self._posterior = Posterior.from_dict(progress["posterior"])
+            self._posterior = Posterior.from_dict(progress["posterior"], self.channel)
         else:
             self._table.restore(progress["posterior"])

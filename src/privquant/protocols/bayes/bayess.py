@@ -33,10 +33,8 @@ import numpy as np
 
 from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import AnyQuery, Query
-from privquant.protocols.base import ThresholdProtocol
-from privquant.protocols.bayes.bayeslearn import COIN_RULES, DEFAULT_C, check_alpha, check_c
-from privquant.protocols.bayes.channel import Channel, learning_alpha
-from privquant.protocols.bayes.last_stage import Final, PublishedFinal, SearchFinal, TestFinal
+from privquant.protocols.bayes.last_stage import LastStage, PublishedStage, SearchStage, TestStage
+from privquant.protocols.bayes.learner import COIN_RULES, DEFAULT_C, Learner
 from privquant.protocols.bayes.posterior import Posterior
 from privquant.protocols.bayes.reduction import (
     FEW,
@@ -59,10 +57,10 @@ _CHOICES = {
     "reduction": ("visited", "interpolated"),
     "search": ("text", "published"),
 }
-_FINAL_PHASE = 2
+_LAST_PHASE = 2
 
 
-class BayeSS(ThresholdProtocol):
+class BayeSS(Learner):
     """Bayesian screening search for one quantile."""
 
     name: ClassVar[str] = "bayess"
@@ -82,27 +80,21 @@ class BayeSS(ThresholdProtocol):
         search: str | None = None,
         **settings: Any,
     ) -> None:
-        super().__init__(*args, **settings)
-        self.tau = self.coin.report_rate(self.quantile)
-        self._alpha = check_alpha(alpha, self.tau)
-        self.c = check_c(c)
-        self.alpha = self._alpha or learning_alpha(self.domain.size, self.users, self.tau, self.c)
-        self.channel = Channel.of(self.tau, self.alpha)
-        self.final = check_choice(final, "final", FINALS)
-        self.split = check_choice(split, "split", SPLITS)
         published = check_choice(behaviour, "behaviour", BEHAVIOURS) == "published"
-        self.behaviour = behaviour
         chosen = {"coin_rule": coin_rule, "first_step": first_step, "reduction": reduction, "search": search}
         for option, value in chosen.items():
             preset = _CHOICES[option][int(published)]
             setattr(self, option, preset if value is None else check_choice(value, option, _CHOICES[option]))
+        super().__init__(*args, alpha=alpha, c=c, coin_rule=self.coin_rule, **settings)
+        self.behaviour = behaviour
+        self.final = check_choice(final, "final", FINALS)
+        self.split = check_choice(split, "split", SPLITS)
         if self.final == "test" and search is not None:
             raise InvalidInput(f"search={search!r} is an option of final='search', got final='test'")
         self.plan = self._plan()
         self._begin()
 
     coin_rule: str
-    first_step: str
     reduction: str
     search: str
 
@@ -134,28 +126,15 @@ class BayeSS(ThresholdProtocol):
         self.steps = 0
         self._asked = self._told = self._gone = 0  # of the open learning phase
         self._cells: list[Cell] = []  # of phase 1, then the survivors
-        self._final: Final | None = None
-        self._posterior = self._learner(self.domain.size - self.bottom)
+        self._stage: LastStage | None = None
+        self._posterior = self._untouched(self.cells)
         self._advance()
-
-    @property
-    def bottom(self) -> int:
-        """Value of the first cell: the left end of value 0 is no threshold."""
-        return 1 if self.coin_rule == "published" and self.domain.size > 1 else 0
-
-    def _learner(self, cells: int) -> Posterior:
-        return Posterior(cells, self.channel.q, first=cells // 2 if self.first_step == "middle" else None)
-
-    def first_cell(self, cells: int) -> int:
-        """Where a learner over so many cells points before any report."""
-        return self._learner(cells).cell
 
     def _cell(self, index: int) -> Cell:
         """The ends of a cell of the open learning phase."""
         return self._cells[index] if self.phase == 1 else (index + self.bottom - 1, index + self.bottom)
 
     def _boundary(self, threshold: int) -> int:
-        """The last cell of the open learning phase that lies left of a threshold."""
         if self.phase == 0:
             return threshold - self.bottom
         return bisect_right([high for _, high in self._cells], threshold) - 1
@@ -164,36 +143,37 @@ class BayeSS(ThresholdProtocol):
         """Close every learning phase whose users were all heard or given up."""
         if self.domain.size == 1:
             return
-        while self.phase < _FINAL_PHASE and self._told + self._gone >= self.plan[self.phase]:
+        while self.phase < _LAST_PHASE and self._told + self._gone >= self.plan[self.phase]:
             self._close_learning()
 
     def _close_learning(self) -> None:
-        visited = list(self._posterior.visits()) or [(self._posterior.cell, 1)]
+        cells, counts = self._posterior.visited()
+        if cells.size == 0:
+            cells, counts = np.array([self._posterior.cell]), np.array([1])
         once_only = self.phase == 1 or self.split == "theorem"
-        cells, counts = (np.array(column, np.int64) for column in zip(*visited, strict=True))
         found = self.reduce(cells, counts, 1.0 / FEW if once_only else first_gamma(self.domain.size))
         self.steps = self._asked = self._told = self._gone = 0
         if once_only or found.size <= FEW:
             users = self.plan[2] + (self.plan[1] if self.phase == 0 else 0)
             self._cells = [self._cell(k) for k in found.tolist()]
-            self.phase = _FINAL_PHASE
-            self._final = self.make_final(self._cells, users)
+            self.phase = _LAST_PHASE
+            self._stage = self.last_stage(self._cells, users)
         else:
             self._cells = padded(found + self.bottom, self.domain.size, published=self.coin_rule == "published")
             self.phase = 1
-            self._posterior = self._learner(len(self._cells))
+            self._posterior = self._untouched(len(self._cells))
 
     def reduce(self, cells: Any, counts: Any, gamma: float) -> Any:
         """ReductionToGamma on the visited cells and how often each was."""
         chosen = survivors if self.reduction == "visited" else survivors_interpolated
         return chosen(cells, counts, gamma)
 
-    def make_final(self, cells: list[Cell], users: int) -> Final:
+    def last_stage(self, cells: list[Cell], users: int) -> LastStage:
         """The last stage over these survivors."""
         if self.final == "test":
-            kind: type[Final] = TestFinal
+            kind: type[LastStage] = TestStage
         else:
-            kind = SearchFinal if self.search == "text" else PublishedFinal
+            kind = SearchStage if self.search == "text" else PublishedStage
         return kind(cells, self.domain.size, users, self.coin, self.quantile)
 
     # -- the contract --------------------------------------------------------------------------------------
@@ -201,26 +181,25 @@ class BayeSS(ThresholdProtocol):
     def can_ask(self) -> bool:
         if self.domain.size == 1 or self.asked >= self.users:
             return False
-        if self._final is not None:
-            return self._final.left() > 0
+        if self._stage is not None:
+            return self._stage.left() > 0
         return self._asked < self.plan[self.phase]
 
     def batch_size(self) -> int:
-        return max(1, self._final.left()) if self._final is not None else 1
+        return max(1, self._stage.left()) if self._stage is not None else 1
 
     def _next(self, k: int) -> list[tuple[AnyQuery, int]]:
         coin = self.coin.threshold
-        if self._final is not None:
+        if self._stage is not None:
             return [
-                (Query(threshold, coin, phase=_FINAL_PHASE + number), count)
-                for number, threshold, count in self._final.ask(k)
+                (Query(threshold, coin, phase=_LAST_PHASE + number), count)
+                for number, threshold, count in self._stage.ask(k)
             ]
         count = min(k, self.plan[self.phase] - self._asked)
         self._asked += count
-        return [(Query(self._threshold(), coin, phase=self.phase, step=self.steps), count)]
+        return [(Query(self.threshold(), coin, phase=self.phase, step=self.steps), count)]
 
-    def _threshold(self) -> int:
-        """The threshold a learning phase asks now."""
+    def threshold(self) -> int:
         low, high = self._cell(self._posterior.cell)
         coin = low if self.coin_rule == "published" or self._posterior.left_coin() else high
         return min(max(coin, 0), self.domain.size - 2)
@@ -229,8 +208,8 @@ class BayeSS(ThresholdProtocol):
         super()._check_query(query)
         if not isinstance(query.phase, int) or query.phase < 0 or query.arm or not isinstance(query.step, int):
             raise ProtocolError(f"a query of bayess has a phase of at least 0, arm 0 and a whole step, got {query}")
-        if self._final is not None and query.phase >= _FINAL_PHASE:
-            if query.step or not self._final.belongs(query.phase - _FINAL_PHASE, query.threshold):
+        if self._stage is not None and query.phase >= _LAST_PHASE:
+            if query.step or not self._stage.belongs(query.phase - _LAST_PHASE, query.threshold):
                 raise ProtocolError(f"the final stage of this run never asks {query}")
         elif query.phase == self.phase == 1 and query.threshold not in self._possible():
             raise ProtocolError(f"phase 1 of this run never asks threshold {query.threshold}")
@@ -240,18 +219,12 @@ class BayeSS(ThresholdProtocol):
         return {min(max(end, 0), self.domain.size - 2) for cell in self._cells for end in cell}
 
     def _use_bit(self, query: Query, bit: int) -> bool:
-        if self._final is not None:
-            number = query.phase - _FINAL_PHASE
-            return number >= 0 and self._final.tell(number, query.threshold, bit)
+        if self._stage is not None:
+            number = query.phase - _LAST_PHASE
+            return number >= 0 and self._stage.tell(number, query.threshold, bit)
         if query.phase != self.phase:
             return False
-        left, right = self.channel.left[bit], self.channel.right[bit]
-        self._posterior.visit()
-        if query.step == self.steps and query.threshold == self._threshold():
-            self._posterior.update_here(left, right)
-        else:
-            self._posterior.update_split(self._boundary(query.threshold), left, right)
-        self.steps += 1
+        self._learn(query, bit)
         self._told += 1
         self._asked = max(self._asked, self._told + self._gone)
         self._advance()
@@ -260,35 +233,35 @@ class BayeSS(ThresholdProtocol):
     def _give_up(self, query: AnyQuery) -> None:
         if not isinstance(query, Query):
             return
-        if self._final is not None:
-            self._final.give_up(query.phase - _FINAL_PHASE, query.threshold)
+        if self._stage is not None:
+            self._stage.give_up(query.phase - _LAST_PHASE, query.threshold)
         elif query.phase == self.phase:
             self._gone += 1
             self._asked = max(self._asked, self._told + self._gone)
             self._advance()
 
     def _answer(self, quantile: float) -> int | None:
-        if self._final is not None:
-            return self._final.answer()
+        if self._stage is not None:
+            return self._stage.answer()
         return representative(self._cell(self._posterior.median()), self.domain.size)
 
     # -- state ---------------------------------------------------------------------------------------------
 
     def _progress(self) -> dict[str, Any]:
         form: dict[str, Any] = {"phase": self.phase, "cells": [list(cell) for cell in self._cells]}
-        if self._final is not None:
-            return form | {"users": self._final.users, "final": self._final.to_dict()}
+        if self._stage is not None:
+            return form | {"users": self._stage.users, "final": self._stage.to_dict()}
         counters = {"steps": self.steps, "asked": self._asked, "told": self._told, "gone": self._gone}
         return form | counters | {"posterior": self._posterior.to_dict()}
 
     def _restore(self, progress: Mapping[str, Any]) -> None:
         self.phase = int(progress["phase"])
         self._cells = [(int(low), int(high)) for low, high in progress["cells"]]
-        if self.phase == _FINAL_PHASE:
-            self._final = self.make_final(self._cells, int(progress["users"]))
-            self._final.restore(progress["final"])
+        if self.phase == _LAST_PHASE:
+            self._stage = self.last_stage(self._cells, int(progress["users"]))
+            self._stage.restore(progress["final"])
             return
-        self._final = None
+        self._stage = None
         self.steps, self._asked = int(progress["steps"]), int(progress["asked"])
         self._told, self._gone = int(progress["told"]), int(progress["gone"])
-        self._posterior = Posterior.from_dict(progress["posterior"])
+        self._posterior = Posterior.from_dict(progress["posterior"], self.channel)

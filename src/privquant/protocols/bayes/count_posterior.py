@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from privquant.protocols.bayes.channel import Channel
 
+Floats = NDArray[np.float64]
+
 
 class Point(NamedTuple):
     """A cell and the masses on either side of it, in a common unit."""
@@ -24,15 +26,6 @@ class Point(NamedTuple):
     cell: int
     left: float
     right: float
-
-
-class _Pieces(NamedTuple):
-    """Edges (first cells, and the end of the last), masses, and the mass before and beyond each piece."""
-
-    edges: NDArray[np.uint64]
-    masses: NDArray[np.float64]
-    before: NDArray[np.float64]
-    beyond: NDArray[np.float64]
 
 
 class CountPosterior:
@@ -43,7 +36,7 @@ class CountPosterior:
         self._channel = channel
         self._thresholds: NDArray[np.int64] = np.empty(0, np.int64)
         self._counts: NDArray[np.int64] = np.empty((0, 2), np.int64)  # zeros, ones
-        self._pieces: _Pieces | None = None
+        self._pieces: tuple[NDArray[np.uint64], Floats, Floats, Floats] | None = None
 
     def add(self, threshold: int, zeros: int, ones: int) -> None:
         """Reports to one threshold; -1 stands for one below every cell."""
@@ -71,7 +64,8 @@ class CountPosterior:
             float(beyond[k]) + unit * (units - 1 - offset),
         )
 
-    def _read(self) -> _Pieces:
+    def _read(self) -> tuple[NDArray[np.uint64], Floats, Floats, Floats]:
+        """Edges (first cells, and the end of the last), masses, and the mass before and beyond each piece."""
         if self._pieces is None:
             inner = (self._thresholds >= 0) & (self._thresholds < self.cells - 1)
             thresholds, counts = self._thresholds[inner], self._counts[inner]
@@ -90,7 +84,7 @@ class CountPosterior:
             before, beyond = np.zeros_like(masses), np.zeros_like(masses)
             np.cumsum(masses[:-1], out=before[1:])
             beyond[:-1] = np.cumsum(masses[:0:-1])[::-1]
-            self._pieces = _Pieces(edges, masses, before, beyond)
+            self._pieces = edges, masses, before, beyond
         return self._pieces
 
     def to_dict(self) -> dict[str, Any]:

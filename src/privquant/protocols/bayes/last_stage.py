@@ -1,8 +1,8 @@
 """The last stage of DpBayeSS: which of the few surviving cells is the answer.
 
-    SearchFinal     binary search by batches over the survivors' ends, as in the experiments
-    PublishedFinal  the same as the authors' program does it
-    TestFinal       TestCoins: every end tested with its own share of the users, as in the theorem
+    SearchStage     binary search by batches over the survivors' ends, as in the experiments
+    PublishedStage  the same as the authors' program does it
+    TestStage       TestCoins: every end tested with its own share of the users, as in the theorem
 
 Each is asked and told by (round, threshold); what it knows is a list of counts.
 """
@@ -18,7 +18,7 @@ from privquant.protocols.bayes.reduction import Cell, ends, representative
 from privquant.protocols.naive.bracket import Standing, batch_sizes, follow, follow_published, rounds_for
 
 
-class Final(ABC):
+class LastStage(ABC):
     """Lists with one entry a row: a round of a search, or a threshold of a test."""
 
     def __init__(self, cells: list[Cell], size: int, users: int, coin: Coin, quantile: float) -> None:
@@ -113,7 +113,7 @@ class Final(ABC):
             setattr(self, name, [int(x) for x in form[name]])
 
 
-class _Rounds(Final):
+class _Rounds(LastStage):
     """One row a round; the open one is the first that is not full."""
 
     @abstractmethod
@@ -140,7 +140,7 @@ class _Rounds(Final):
         return [self.standing(k).ask for k in range(len(self.sizes))]
 
 
-class SearchFinal(_Rounds):
+class SearchStage(_Rounds):
     """The ends cut the domain into segments; the search finds the segment, and a segment is a survivor or a gap."""
 
     def _plan(self) -> tuple[int, ...]:
@@ -182,7 +182,7 @@ def segment_value(
     return representative(before[-1] if to_low <= to_high else after[0], size)
 
 
-class PublishedFinal(_Rounds):
+class PublishedStage(_Rounds):
     """The authors' search over the survivors' ends, both of each, their own last coin B-1 included."""
 
     def __init__(self, cells: list[Cell], size: int, users: int, coin: Coin, quantile: float) -> None:
@@ -206,7 +206,7 @@ class PublishedFinal(_Rounds):
         return min(self.coins[self.standing(len(self.sizes)).answer] + 1, self.size - 1)
 
 
-class TestFinal(Final):
+class TestStage(LastStage):
     """One row a threshold, all in one round."""
 
     __test__ = False  # not a test case, whatever its name

@@ -22,7 +22,7 @@ from privquant.protocols.isotonic.rules import (
     is_extreme,
     lone_share,
     spread_points,
-    spread_share,
+    spread_thresholds,
     threshold_at,
     weigh_for_query,
 )
@@ -131,8 +131,8 @@ def thresholds_for(
         out[0, 0] = threshold_at(table, search, lone, REUSE)
         return 1
     points = spread_points(count)
+    spread_thresholds(table, search, course.spread, points, out[0])
     for point in range(points):
-        out[0, point] = threshold_at(table, search, spread_share(course.spread, point, points), 0.0)
         out[1, point] = count // points + (1 if point < count % points else 0)
     return points
 

@@ -40,6 +40,10 @@ _FAR = 9.0
 # The search for the best curve starts from the best of these: places (in windows) and speeds (3^0 .. 3^8, / 4).
 _PLACES = (-0.5, -0.25, 0.0, 0.25, 0.5)
 _SPEEDS = 9
+# More thresholds than this are first pooled with their neighbours: only starts whose log-likelihood is then this
+# close to the best one's are tried on all thresholds.
+_GROUPS = 64
+_CLOSE = 3.0
 _STEPS = 40
 _ENOUGH = 1e-5
 _LONGEST = 2.0
@@ -136,19 +140,61 @@ def _solve(information: Floats, ridge: float, gradient: Floats, step: Floats) ->
 
 
 @njit(cache=True)
-def fit_curve(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float) -> Floats:
-    """The likeliest curve: damped scoring from the best point of a coarse grid."""
+def _pooled(x: Floats, n: Floats, s: Floats, groups: int) -> tuple[Floats, Floats, Floats]:
+    """So many groups of neighbouring thresholds, each with the counts of all and at their mean place."""
+    places = np.empty(groups)
+    reports = np.zeros(groups)
+    ones = np.zeros(groups)
+    for group in range(groups):
+        first = group * x.size // groups
+        end = (group + 1) * x.size // groups
+        moment = 0.0
+        for k in range(first, end):
+            reports[group] += n[k]
+            ones[group] += s[k]
+            moment += n[k] * x[k]
+        places[group] = moment / reports[group] if reports[group] > 0.0 else x[first]
+    return places, reports, ones
+
+
+@njit(cache=True)
+def _on_grid(point: int, curve: Floats) -> None:
+    """One of the curves from which the search may start."""
+    curve[0] = _PLACES[point // _SPEEDS]
+    curve[1] = math.log(0.25) + point % _SPEEDS * math.log(3.0)
+    curve[2] = 0.0
+
+
+@njit(cache=True)
+def _start(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float) -> Floats:
+    """The likeliest curve of the coarse grid."""
+    points = len(_PLACES) * _SPEEDS
     curve = np.zeros(3)
-    best = -math.inf
     trial = np.zeros(3)
-    for place in _PLACES:
-        for power in range(_SPEEDS):
-            trial[0] = place
-            trial[1] = math.log(0.25) + power * math.log(3.0)
+    rough = np.zeros(points)
+    if x.size > _GROUPS:
+        places, reports, ones = _pooled(x, n, s, _GROUPS)
+        for point in range(points):
+            _on_grid(point, trial)
+            rough[point] = _objective(places, reports, ones, kappa, least, height, trial)
+    near = rough.max() - _CLOSE
+    best = -math.inf
+    for point in range(points):
+        if rough[point] >= near:
+            _on_grid(point, trial)
             found = _objective(x, n, s, kappa, least, height, trial)
             if found > best:
                 best = found
                 curve[:] = trial
+    return curve
+
+
+@njit(cache=True)
+def _climb(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float, start: Floats) -> Floats:
+    """The likeliest curve around `start`, by damped scoring."""
+    curve = start.copy()
+    trial = np.zeros(3)
+    best = _objective(x, n, s, kappa, least, height, curve)
     gradient = np.empty(3)
     information = np.empty((3, 3))
     step = np.empty(3)
@@ -173,6 +219,13 @@ def fit_curve(x: Floats, n: Floats, s: Floats, kappa: float, least: float, heigh
         if gain < _ENOUGH:
             break
     return curve
+
+
+@njit(cache=True)
+def fit_curve(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float) -> Floats:
+    """The likeliest curve: damped scoring from the best point of a coarse grid."""
+    start = _start(x, n, s, kappa, least, height)
+    return _climb(x, n, s, kappa, least, height, start)
 
 
 @njit(cache=True)

@@ -21,13 +21,29 @@ _NEGLIGIBLE = -700.0
 
 
 @njit(cache=True)
-def _log_likelihood(n: float, s: float, p: float) -> float:
-    found = 0.0
-    if s != 0.0:
-        found += s * math.log(p)
-    if s != n:
-        found += (n - s) * math.log1p(-p)
-    return found
+def _logs(rate: float) -> tuple[float, float]:
+    """What a one and a zero add to the log-likelihood."""
+    return math.log(rate), math.log1p(-rate)
+
+
+@njit(cache=True)
+def _block_fit(
+    n: float, s: float, low: float, high: float, at_low: tuple[float, float], at_high: tuple[float, float]
+) -> float:
+    """Log-likelihood of s ones in n reports at their own rate, clipped to low .. high.
+
+    Most blocks are clipped, and the logarithms of the ends are the same for all of them.
+    """
+    if n == 0.0:
+        return 0.0
+    rate = s / n
+    if rate >= high:
+        one, zero = at_high
+    elif rate <= low:
+        one, zero = at_low
+    else:
+        one, zero = _logs(rate)
+    return s * one + (n - s) * zero
 
 
 @njit(cache=True)
@@ -44,6 +60,7 @@ def profile(table: Table, n: Floats, s: Floats, target: float, floor: float, lea
     block_fit[0] = 0.0
     fit[0] = 0.0
     highest = max(target - floor, 0.5 * (least + target))
+    at_low, at_high = _logs(least), _logs(highest)
     top = 0
     for k in range(count):
         reports = n[k]
@@ -55,11 +72,10 @@ def profile(table: Table, n: Floats, s: Floats, target: float, floor: float, lea
         top += 1
         block_n[top] = reports
         block_s[top] = ones
-        rate = ones / reports if reports > 0.0 else highest
-        rate = max(min(rate, highest), least)
-        block_fit[top] = block_fit[top - 1] + _log_likelihood(reports, ones, rate)
+        block_fit[top] = block_fit[top - 1] + _block_fit(reports, ones, least, highest, at_low, at_high)
         fit[k + 1] = block_fit[top]
     lowest = min(target + floor, 0.5 * (most + target))
+    at_low, at_high = _logs(lowest), _logs(most)
     top = 0
     for k in range(count - 1, -1, -1):
         reports = n[k]
@@ -71,9 +87,7 @@ def profile(table: Table, n: Floats, s: Floats, target: float, floor: float, lea
         top += 1
         block_n[top] = reports
         block_s[top] = ones
-        rate = ones / reports if reports > 0.0 else lowest
-        rate = min(max(rate, lowest), most)
-        block_fit[top] = block_fit[top - 1] + _log_likelihood(reports, ones, rate)
+        block_fit[top] = block_fit[top - 1] + _block_fit(reports, ones, lowest, most, at_low, at_high)
         fit[k] += block_fit[top]
 
 
@@ -97,17 +111,23 @@ def to_weights(table: Table, power: float, boosted: bool) -> None:
 
 
 @njit(cache=True)
+def cell_from(weight: Floats, count: int, first: int, passed: float, share: float) -> tuple[int, float, float]:
+    """The first cell from `first` on in which the posterior reaches `share`, the mass before it (`passed` before
+    `first`), and how far into the cell's mass that is. One walk serves shares that rise.
+    """
+    k = first
+    while k < count and passed + weight[k] < share:
+        passed += weight[k]
+        k += 1
+    inside = (share - passed) / weight[k] if weight[k] > 0.0 else 0.5
+    return k, passed, min(max(inside, 0.0), 1.0)
+
+
+@njit(cache=True)
 def cell_at(table: Table, share: float) -> tuple[int, float]:
     """The cell in which the posterior reaches `share`, and how far into the cell's mass that is."""
-    count = table.held[0]
-    passed = 0.0
-    for k in range(count):
-        if passed + table.weight[k] >= share:
-            inside = (share - passed) / table.weight[k] if table.weight[k] > 0.0 else 0.5
-            return k, min(max(inside, 0.0), 1.0)
-        passed += table.weight[k]
-    inside = (share - passed) / table.weight[count] if table.weight[count] > 0.0 else 0.5
-    return count, min(max(inside, 0.0), 1.0)
+    k, _, inside = cell_from(table.weight, table.held[0], 0, 0.0, share)
+    return k, inside
 
 
 @njit(cache=True)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,6 +47,8 @@ class Isotonic(ThresholdProtocol):
     count_table = True
     takes_counts = True
     many_quantiles: ClassVar[bool] = True
+    # Many devices are in flight before the first is heard (benchmarks/service/in_flight.py has the figures).
+    campaign_options = MappingProxyType({"spread": 0.25})
 
     def __init__(
         self,

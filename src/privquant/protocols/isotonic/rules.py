@@ -8,9 +8,20 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+from numpy.typing import NDArray
+
 from privquant._numba import njit
 from privquant.protocols.isotonic.curve import TAIL, curve_crossing
-from privquant.protocols.isotonic.posterior import cell_at, gap_seen, least_rate, profile, target_rate, to_weights
+from privquant.protocols.isotonic.posterior import (
+    cell_at,
+    cell_from,
+    gap_seen,
+    least_rate,
+    profile,
+    target_rate,
+    to_weights,
+)
 from privquant.protocols.isotonic.prior import Search, point_in_cell
 from privquant.protocols.isotonic.table import Table, counts_at, make_boost
 
@@ -74,13 +85,9 @@ def fit_for_answer(table: Table, search: Search, quantile: float, boosted: bool)
 
 
 @njit(cache=True)
-def threshold_at(table: Table, search: Search, share: float, reuse: float) -> int:
-    """The threshold at which the posterior reaches `share`; the end of a cell that has less mass than `reuse`."""
-    count = table.held[0]
-    k, inside = cell_at(table, share)
-    low = table.threshold[k - 1] if k > 0 else -1
-    high = table.threshold[k] if k < count else search.last
-    if table.weight[k] < reuse or low + 1 >= high:
+def _threshold_in(low: int, high: int, inside: float, end_only: bool, search: Search) -> int:
+    """The threshold so far into the cell low + 1 .. high; one of its ends where the cell is not to be cut."""
+    if end_only or low + 1 >= high:
         nearer = high if inside >= 0.5 else low
         if nearer < 0:
             nearer = high
@@ -90,6 +97,30 @@ def threshold_at(table: Table, search: Search, share: float, reuse: float) -> in
             return nearer
     found = point_in_cell(low, high, inside, search)
     return min(max(found, 0), search.last - 1)
+
+
+@njit(cache=True)
+def threshold_at(table: Table, search: Search, share: float, reuse: float) -> int:
+    """The threshold at which the posterior reaches `share`; the end of a cell that has less mass than `reuse`."""
+    count = table.held[0]
+    k, inside = cell_at(table, share)
+    low = table.threshold[k - 1] if k > 0 else -1
+    high = table.threshold[k] if k < count else search.last
+    return _threshold_in(low, high, inside, table.weight[k] < reuse, search)
+
+
+@njit(cache=True)
+def spread_thresholds(table: Table, search: Search, spread: float, points: int, out: NDArray[np.int64]) -> None:
+    """`threshold_at` of all shares of a spread batch, cutting any cell; none is below the one before it."""
+    count = table.held[0]
+    threshold, weight = table.threshold, table.weight
+    k = 0
+    passed = 0.0
+    for point in range(points):
+        k, passed, inside = cell_from(weight, count, k, passed, spread_share(spread, point, points))
+        low = threshold[k - 1] if k > 0 else -1
+        high = threshold[k] if k < count else search.last
+        out[point] = _threshold_in(low, high, inside, False, search)
 
 
 @njit(cache=True)

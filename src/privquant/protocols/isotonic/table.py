@@ -90,46 +90,94 @@ def clear(table: Table) -> None:
 
 
 @njit(cache=True)
-def column_of(table: Table, search: Search, threshold: int) -> int:
-    """The column of a threshold, which is put in if it is new."""
-    count = table.held[0]
-    left = 0
-    right = count
-    while left < right:
-        middle = (left + right) // 2
-        if table.threshold[middle] < threshold:
-            left = middle + 1
+def place_of(rising: NDArray[np.int64], first: int, last: int, threshold: int) -> int:
+    """The least column of first .. last whose threshold is not below the one given; `last` if there is none."""
+    while first < last:
+        middle = (first + last) // 2
+        if rising[middle] < threshold:
+            first = middle + 1
         else:
-            right = middle
-    if left < count and table.threshold[left] == threshold:
-        return left
-    if count + 2 > table.threshold.size:  # compiled code would write beyond the end without a word
+            last = middle
+    return first
+
+
+@njit(cache=True)
+def _make_way(column: Floats | NDArray[np.int64], at: NDArray[np.int64], fresh: int, count: int) -> None:
+    """Move what stands at at[i] .. at[i + 1] - 1 by i + 1: a free place before each at[i]."""
+    for i in range(fresh - 1, -1, -1):
+        for k in range(count - 1, at[i] - 1, -1):
+            column[k + i + 1] = column[k]
+        count = at[i]
+
+
+@njit(cache=True)
+def _put_in(table: Table, search: Search, threshold: NDArray[np.int64], at: NDArray[np.int64], fresh: int) -> None:
+    """Columns without reports for `fresh` rising thresholds, each before the column at[i] of those held so far."""
+    count = table.held[0]
+    if count + fresh + 1 > table.threshold.size:  # compiled code would write beyond the end without a word
         raise IndexError("the table of thresholds is full")
-    for k in range(count, left, -1):
-        table.threshold[k] = table.threshold[k - 1]
-        table.grid[k] = table.grid[k - 1]
-        table.mass[k + 1] = table.mass[k]
-        for row in range(table.reports.shape[0]):
-            table.reports[row, k] = table.reports[row, k - 1]
-            table.ones[row, k] = table.ones[row, k - 1]
-        for row in range(table.side_reports.shape[0]):
-            table.side_reports[row, k] = table.side_reports[row, k - 1]
-            table.side_ones[row, k] = table.side_ones[row, k - 1]
-    table.threshold[left] = threshold
-    table.grid[left] = 0
-    for row in range(table.reports.shape[0]):
-        table.reports[row, left] = 0.0
-        table.ones[row, left] = 0.0
-    for row in range(table.side_reports.shape[0]):
-        table.side_reports[row, left] = 0.0
-        table.side_ones[row, left] = 0.0
-    table.held[0] = count + 1
+    _make_way(table.threshold, at, fresh, count)
+    _make_way(table.grid, at, fresh, count)
+    _make_way(table.mass[1:], at, fresh, count)  # the cell to the right of a threshold goes with it
+    for i in range(fresh):
+        table.threshold[at[i] + i] = threshold[i]
+        table.grid[at[i] + i] = 0
+    for counts in (table.reports, table.ones, table.side_reports, table.side_ones):
+        for row in range(counts.shape[0]):
+            _make_way(counts[row], at, fresh, count)
+            for i in range(fresh):
+                counts[row, at[i] + i] = 0.0
+    table.held[0] = count + fresh
     table.held[1] = 1
-    low = table.threshold[left - 1] if left > 0 else -1
-    high = table.threshold[left + 1] if left < count else search.last
-    table.mass[left] = prior_mass(low, threshold, search)
-    table.mass[left + 1] = prior_mass(threshold, high, search)
-    return left
+    for i in range(fresh):
+        k = at[i] + i
+        table.mass[k] = prior_mass(table.threshold[k - 1] if k > 0 else -1, threshold[i], search)
+        if i + 1 == fresh or at[i + 1] > at[i]:
+            high = table.threshold[k + 1] if k + 1 < count + fresh else search.last
+            table.mass[k + 1] = prior_mass(threshold[i], high, search)
+
+
+@njit(cache=True)
+def add_sorted(
+    table: Table,
+    search: Search,
+    coin: int,
+    side: int,
+    bulk: bool,
+    threshold: NDArray[np.int64],
+    reports: NDArray[np.int64],
+    ones: NDArray[np.int64],
+) -> None:
+    """Take in the answers to thresholds none of which is below the one before it, in one pass over the table.
+
+    side: row of the interval's arm, or -1.
+    """
+    count = table.held[0]
+    new = np.empty(threshold.size, np.int64)
+    at = np.empty(threshold.size, np.int64)
+    fresh = 0
+    k = 0
+    for i in range(threshold.size):
+        if i > 0 and threshold[i] == threshold[i - 1]:
+            continue
+        k = place_of(table.threshold, k, count, threshold[i])
+        if k == count or table.threshold[k] != threshold[i]:
+            new[fresh] = threshold[i]
+            at[fresh] = k
+            fresh += 1
+    if fresh > 0:
+        _put_in(table, search, new, at, fresh)
+    k = 0
+    for i in range(threshold.size):
+        k = place_of(table.threshold, k, count + fresh, threshold[i])
+        table.reports[coin, k] += reports[i]
+        table.ones[coin, k] += ones[i]
+        if side >= 0:
+            table.side_reports[side, k] += reports[i]
+            table.side_ones[side, k] += ones[i]
+        if bulk and table.grid[k] == 0:
+            table.grid[k] = 1
+            table.held[1] = 1
 
 
 @njit(cache=True)
@@ -137,15 +185,11 @@ def add_counts(
     table: Table, search: Search, coin: int, side: int, bulk: bool, threshold: int, reports: int, ones: int
 ) -> None:
     """Take in `reports` answers to one threshold. side: row of the interval's arm, or -1."""
-    k = column_of(table, search, threshold)
-    table.reports[coin, k] += reports
-    table.ones[coin, k] += ones
-    if side >= 0:
-        table.side_reports[side, k] += reports
-        table.side_ones[side, k] += ones
-    if bulk and table.grid[k] == 0:
-        table.grid[k] = 1
-        table.held[1] = 1
+    one = np.empty((3, 1), np.int64)
+    one[0, 0] = threshold
+    one[1, 0] = reports
+    one[2, 0] = ones
+    add_sorted(table, search, coin, side, bulk, one[0], one[1], one[2])
 
 
 @njit(cache=True)

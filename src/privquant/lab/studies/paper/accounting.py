@@ -10,7 +10,7 @@ import numpy as np
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
 from privquant.lab.experiment.tables import versions
-from privquant.lab.studies.paper import style
+from privquant.lab.studies import style
 from privquant.lab.studies.paper.figure import Drawing, Effort, Figure
 from privquant.privacy.comparison import coin_noise
 from privquant.privacy.shuffle import local_epsilon

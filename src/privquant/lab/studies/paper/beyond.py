@@ -12,11 +12,11 @@ import numpy as np
 from privquant.lab.data import DataSet, dataset, dataset_names
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
-from privquant.lab.studies.paper import style
+from privquant.lab.studies import style
+from privquant.lab.studies.limits import mean_rank_error
 from privquant.lab.studies.paper.draw import error_bars, mean_errors
 from privquant.lab.studies.paper.figure import Drawing, Effort, Figure, Lines
-from privquant.lab.studies.paper.limit import mean_rank_error
-from privquant.lab.studies.paper.mechanisms import Arm, every_protocol
+from privquant.lab.studies.paper.mechanisms import Mechanism, every_protocol
 
 MANY = 10**7
 EXPONENTS = (8, 16, 24, 32, 40, 48, 56, 63)
@@ -36,17 +36,17 @@ def _fine(effort: Effort) -> DataSet:
 def _many_cells(effort: Effort) -> list[Cell]:
     made = []
     for data in (dataset("pareto", n=MANY, size=4**8), _fine(effort)):
-        for arm in every_protocol():
-            by_user = arm.protocol in BY_USER
+        for mechanism in every_protocol():
+            by_user = mechanism.protocol in BY_USER
             epsilons = effort.epsilons[::2] if by_user else effort.epsilons
             trials = effort.some(20, 2) if by_user else effort.some(200, 20)
-            made += [arm.cell(data, e, trials=trials) for e in epsilons]
+            made += [mechanism.cell(data, e, trials=trials) for e in epsilons]
     return made
 
 
 def _many(found: Results) -> Drawing:
     figure, axes = style.panels(2)
-    arms = every_protocol()
+    mechanisms = every_protocol()
     grid = np.geomspace(0.1, 5, 60)
     headings = {"pareto": "Pareto data", "uniform-interval": "Uniform interval"}
     for panel, (name, heading) in zip(axes, headings.items(), strict=True):
@@ -54,7 +54,7 @@ def _many(found: Results) -> Drawing:
         n = next(cell.data.n for cell in found.cells if cell.data.name == name)
         limits = [mean_rank_error(e, n) for e in grid]
         panel.plot(grid, limits, label="limit of one bit a user", **style.LIMIT.bare())
-        mean_errors(panel, lines, arms, lambda cell: cell.epsilon)
+        mean_errors(panel, lines, mechanisms, lambda cell: cell.epsilon)
         style.epsilon_axis(panel)
         size = "4$^8$" if name == "pareto" else "2$^{32}$"
         panel.set_title(f"{heading}, n = 10$^{len(str(n)) - 1}$, B = {size}")
@@ -69,16 +69,16 @@ def _huge_cells(effort: Effort) -> list[Cell]:
     sets = [
         dataset(name, n=2500, size=2**k) for name in ("pareto", "uniform-interval") for k in effort.thin(EXPONENTS)
     ]
-    return [arm.cell(data, 1.0, trials=effort.trials) for arm in every_protocol() for data in sets]
+    return [mechanism.cell(data, 1.0, trials=effort.trials) for mechanism in every_protocol() for data in sets]
 
 
 def _huge(found: Results) -> Drawing:
     figure, axes = style.panels(2)
-    arms = every_protocol()
+    mechanisms = every_protocol()
     headings = {"pareto": "Pareto data", "uniform-interval": "Uniform on a random interval"}
     for panel, (name, heading) in zip(axes, headings.items(), strict=True):
         lines = Lines(found).where(lambda cell, name=name: cell.data.name == name)  # type: ignore[misc]
-        error_bars(panel, lines, arms, lambda cell: float(np.log2(cell.data.domain.size)))
+        error_bars(panel, lines, mechanisms, lambda cell: float(np.log2(cell.data.domain.size)))
         ticks = EXPONENTS
         panel.set_xticks(ticks, [f"2$^{{{k}}}$" for k in ticks])
         panel.set_xlabel("domain size B")
@@ -94,8 +94,8 @@ def _huge(found: Results) -> Drawing:
 def _quantile_cells(effort: Effort) -> list[Cell]:
     sets = [dataset(name, n=10_000, size=4**9) for name in ("pareto", "uniform-interval")]
     return [
-        arm.cell(data, 1.0, quantile=q, trials=effort.trials)
-        for arm in every_protocol()
+        mechanism.cell(data, 1.0, quantile=q, trials=effort.trials)
+        for mechanism in every_protocol()
         for data in sets
         for q in effort.thin(QUANTILES)
     ]
@@ -103,11 +103,11 @@ def _quantile_cells(effort: Effort) -> list[Cell]:
 
 def _quantiles(found: Results) -> Drawing:
     figure, axes = style.panels(2)
-    arms = every_protocol()
+    mechanisms = every_protocol()
     headings = {"pareto": "Pareto data", "uniform-interval": "Uniform interval"}
     for panel, (name, heading) in zip(axes, headings.items(), strict=True):
         lines = Lines(found).where(lambda cell, name=name: cell.data.name == name)  # type: ignore[misc]
-        mean_errors(panel, lines, arms, lambda cell: cell.quantile)
+        mean_errors(panel, lines, mechanisms, lambda cell: cell.quantile)
         limit = mean_rank_error(1.0, 10_000)
         panel.axhline(limit, label="limit of one bit a user", **style.LIMIT.bare())
         panel.set_xlabel("quantile q")
@@ -126,15 +126,15 @@ def _shapes() -> tuple[str, ...]:
 def _shape_cells(effort: Effort) -> list[Cell]:
     sets = [dataset(name, n=2500, size=2**32) for name in _shapes()]
     return [
-        arm.cell(data, epsilon, trials=effort.trials)
+        mechanism.cell(data, epsilon, trials=effort.trials)
         for epsilon in (0.879, 1.357)
-        for arm in every_protocol()
+        for mechanism in every_protocol()
         for data in sets
     ]
 
 
-def _shape_panel(axes: Any, found: Results, epsilon: float, arms: tuple[Arm, ...]) -> None:
-    looks = {arm.label: arm.look for arm in arms}
+def _shape_panel(axes: Any, found: Results, epsilon: float, mechanisms: tuple[Mechanism, ...]) -> None:
+    looks = {mechanism.label: mechanism.look for mechanism in mechanisms}
     names = list(_shapes())
     for label, pairs in Lines(found).where(lambda cell: cell.epsilon == epsilon):
         axes.plot(
@@ -152,9 +152,9 @@ def _shape_panel(axes: Any, found: Results, epsilon: float, arms: tuple[Arm, ...
 
 def _shape_drawing(found: Results) -> Drawing:
     figure, axes = style.panels(2, height=1.25)
-    arms = every_protocol()
+    mechanisms = every_protocol()
     for panel, epsilon in zip(axes, (0.879, 1.357), strict=True):
-        _shape_panel(panel, found, epsilon, arms)
+        _shape_panel(panel, found, epsilon, mechanisms)
     axes[1].tick_params(labelleft=False)
     style.legend_below(figure, axes[0], columns=5)
     return Drawing(figure, found.rows)

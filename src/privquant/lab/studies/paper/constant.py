@@ -13,11 +13,12 @@ import numpy as np
 from privquant.lab.data import dataset
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
-from privquant.lab.studies.paper import style
+from privquant.lab.studies import style
 from privquant.lab.studies.paper.draw import recorded_handle
 from privquant.lab.studies.paper.figure import Drawing, Effort, Figure, Lines, note
 from privquant.lab.studies.paper.mechanisms import BAYESS
-from privquant.lab.studies.paper.reference import recorded_constants
+from privquant.lab.studies.published import CONSTANTS as RECORDED
+from privquant.lab.studies.published import recorded_runs
 
 CONSTANTS = tuple(float(c) for c in np.linspace(0.1, 2.0, 10))
 EPSILONS = (0.5, 1.0, 1.5)
@@ -71,7 +72,7 @@ def _distribution(axes: Any, found: Results) -> None:
 
 def _draw(n: int, size: int, heading: str, found: Results) -> Drawing:
     figure, (left, right) = style.panels(2, height=1.1)
-    published = recorded_constants() if (n, size) == (2500, 4**9) else []
+    published = recorded_runs(RECORDED) if (n, size) == (2500, 4**9) else []
     for epsilon, colour, marker in zip(EPSILONS, _COLOURS, _MARKERS, strict=True):
         _success(left, found, epsilon, colour, marker)
         rows = [row for row in published if row.epsilon == epsilon]

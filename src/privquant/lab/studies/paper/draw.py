@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from privquant.lab.experiment.cell import Cell
-from privquant.lab.studies.paper import style
+from privquant.lab.studies import style
 from privquant.lab.studies.paper.figure import Lines
-from privquant.lab.studies.paper.mechanisms import Arm, look_of
+from privquant.lab.studies.paper.mechanisms import Mechanism, look_of
 from privquant.lab.studies.published import Recorded
 
 
 def error_bars(
-    axes: Any, lines: Lines, arms: Sequence[Arm], x: Callable[[Cell], float], alpha: float = style.ALPHA
+    axes: Any, lines: Lines, mechanisms: Sequence[Mechanism], x: Callable[[Cell], float], alpha: float = style.ALPHA
 ) -> None:
     """Success rates with the paper's error bars: one standard deviation of the rate."""
     for label, pairs in lines:
@@ -27,11 +27,11 @@ def error_bars(
             label=label,
             capsize=2,
             elinewidth=0.9,
-            **look_of(label, arms).line(),
+            **look_of(label, mechanisms).line(),
         )
 
 
-def error_cdf(axes: Any, lines: Lines, arms: Sequence[Arm]) -> None:
+def error_cdf(axes: Any, lines: Lines, mechanisms: Sequence[Mechanism]) -> None:
     """The distribution of the paper's absolute quantile error over the trials."""
     for label, pairs in lines:
         errors = np.sort(np.concatenate([outcome.abs_errors() for _, outcome in pairs]))
@@ -41,20 +41,20 @@ def error_cdf(axes: Any, lines: Lines, arms: Sequence[Arm]) -> None:
             np.concatenate(([0.0], shares)),
             where="post",
             label=label,
-            **look_of(label, arms).bare(),
+            **look_of(label, mechanisms).bare(),
         )
 
 
-def hollow(axes: Any, rows: list[Recorded], arm: Arm, x: str) -> None:
+def hollow(axes: Any, rows: list[Recorded], mechanism: Mechanism, x: str) -> None:
     """The recorded runs of one mechanism: hollow markers of its colour."""
     axes.plot(
         [getattr(row, x) for row in rows],
         [row.success for row in rows],
         linestyle="none",
-        marker=arm.look.marker,
+        marker=mechanism.look.marker,
         markersize=7.5,
         markerfacecolor="none",
-        markeredgecolor=arm.look.color,
+        markeredgecolor=mechanism.look.color,
         markeredgewidth=0.8,
         zorder=1,
     )
@@ -69,7 +69,7 @@ def recorded_handle() -> Any:
     )  # fmt: skip
 
 
-def mean_errors(axes: Any, lines: Lines, arms: Sequence[Arm], x: Callable[[Cell], float]) -> None:
+def mean_errors(axes: Any, lines: Lines, mechanisms: Sequence[Mechanism], x: Callable[[Cell], float]) -> None:
     """Mean rank errors with one standard deviation of the mean."""
     smallest = 1.0
     for label, pairs in lines:
@@ -81,7 +81,7 @@ def mean_errors(axes: Any, lines: Lines, arms: Sequence[Arm], x: Callable[[Cell]
             label=label,
             capsize=2,
             elinewidth=0.9,
-            **look_of(label, arms).line(),
+            **look_of(label, mechanisms).line(),
         )
         smallest = min(smallest, *(e.mean() for e in errors if e.any()), 1.0)
     axes.set_yscale("log")

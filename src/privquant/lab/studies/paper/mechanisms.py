@@ -13,12 +13,12 @@ from typing import Any
 
 from privquant.lab.data import DataSet
 from privquant.lab.experiment.cell import Cell
-from privquant.lab.studies.paper.style import Look, look, title
+from privquant.lab.studies.style import Look, look, title
 from privquant.protocols.registry import protocol_names
 
 
 @dataclass(frozen=True)
-class Arm:
+class Mechanism:
     """A mechanism as a figure shows it."""
 
     label: str
@@ -37,17 +37,17 @@ class Arm:
         )
 
 
-BAYESS = Arm("DpBayeSS", "bayess", look("bayess"), {"behaviour": "published"})
-NAIVE = Arm("DpNaiveNBS", "naive", look("naive"), {"behaviour": "published"})
-TREE = Arm("Hierarchical", "hierarchical", look("hierarchical"), {"answer": "argmin", "encoding": "oue"})
+BAYESS = Mechanism("DpBayeSS", "bayess", look("bayess"), {"behaviour": "published"})
+NAIVE = Mechanism("DpNaiveNBS", "naive", look("naive"), {"behaviour": "published"})
+TREE = Mechanism("Hierarchical", "hierarchical", look("hierarchical"), {"answer": "argmin", "encoding": "oue"})
 
 PAPER = (BAYESS, NAIVE, TREE)
 
 
-def every_protocol() -> tuple[Arm, ...]:
+def every_protocol() -> tuple[Mechanism, ...]:
     """All registered protocols with their own defaults."""
-    return tuple(Arm(title(name), name, look(name, place)) for place, name in enumerate(protocol_names()))
+    return tuple(Mechanism(title(name), name, look(name, place)) for place, name in enumerate(protocol_names()))
 
 
-def look_of(label: str, arms: Sequence[Arm]) -> Look:
-    return next(arm.look for arm in arms if arm.label == label)
+def look_of(label: str, mechanisms: Sequence[Mechanism]) -> Look:
+    return next(mechanism.look for mechanism in mechanisms if mechanism.label == label)

@@ -11,10 +11,10 @@ from dataclasses import replace
 from privquant.lab.data import dataset
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
-from privquant.lab.studies.paper import style
+from privquant.lab.studies import style
 from privquant.lab.studies.paper.draw import error_bars
 from privquant.lab.studies.paper.figure import Drawing, Effort, Figure, Lines
-from privquant.lab.studies.paper.mechanisms import Arm, every_protocol
+from privquant.lab.studies.paper.mechanisms import Mechanism, every_protocol
 from privquant.protocols.registry import protocol_class
 
 QUANTILES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -23,30 +23,32 @@ HIGH = 0.9
 PADDED = ", padded"
 
 
-def _direct() -> tuple[Arm, ...]:
+def _direct() -> tuple[Mechanism, ...]:
     """Adaptive protocols: a tree has the whole distribution anyway."""
-    return tuple(arm for arm in every_protocol() if protocol_class(arm.protocol).adaptive)
+    return tuple(mechanism for mechanism in every_protocol() if protocol_class(mechanism.protocol).adaptive)
 
 
-def _arms() -> tuple[Arm, ...]:
+def _mechanisms() -> tuple[Mechanism, ...]:
     both = []
-    for arm in _direct():
-        dashed = replace(arm.look, dash=(0, (3, 1.5)), width=1.1)
-        both += [arm, replace(arm, label=arm.label + PADDED, look=dashed)]
+    for mechanism in _direct():
+        dashed = replace(mechanism.look, dash=(0, (3, 1.5)), width=1.1)
+        both += [mechanism, replace(mechanism, label=mechanism.label + PADDED, look=dashed)]
     return tuple(both)
 
 
 def _cells(effort: Effort) -> list[Cell]:
     data = dataset("pareto", n=2500, size=4**9)
     made = []
-    for arm in _arms():
-        padded = arm.label.endswith(PADDED)
+    for mechanism in _mechanisms():
+        padded = mechanism.label.endswith(PADDED)
         made += [
-            arm.cell(data, EPSILON, quantile=q, trials=effort.trials, padded=padded, notes={"panel": "quantile"})
+            mechanism.cell(
+                data, EPSILON, quantile=q, trials=effort.trials, padded=padded, notes={"panel": "quantile"}
+            )
             for q in effort.thin(QUANTILES)
         ]
         made += [
-            arm.cell(data, e, quantile=HIGH, trials=effort.trials, padded=padded, notes={"panel": "epsilon"})
+            mechanism.cell(data, e, quantile=HIGH, trials=effort.trials, padded=padded, notes={"panel": "epsilon"})
             for e in effort.epsilons
         ]
     return made
@@ -54,12 +56,16 @@ def _cells(effort: Effort) -> list[Cell]:
 
 def _draw(found: Results) -> Drawing:
     figure, (left, right) = style.panels(2, height=1.1)
-    arms = _arms()
-    error_bars(left, Lines(found).where(lambda c: ("panel", "quantile") in c.notes), arms, lambda c: c.quantile)
+    mechanisms = _mechanisms()
+    error_bars(
+        left, Lines(found).where(lambda c: ("panel", "quantile") in c.notes), mechanisms, lambda c: c.quantile
+    )
     left.set_xlabel("quantile q")
     style.success_axis(left)
     left.set_title(f"Pareto data, n = 2500, B = 4$^9$, ε = {EPSILON:g}")
-    error_bars(right, Lines(found).where(lambda c: ("panel", "epsilon") in c.notes), arms, lambda c: c.epsilon)
+    error_bars(
+        right, Lines(found).where(lambda c: ("panel", "epsilon") in c.notes), mechanisms, lambda c: c.epsilon
+    )
     style.epsilon_axis(right)
     style.success_axis(right)
     right.set_title(f"q = {HIGH:g}")

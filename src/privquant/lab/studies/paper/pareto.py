@@ -9,11 +9,11 @@ from __future__ import annotations
 from privquant.lab.data import DataSet, dataset
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
-from privquant.lab.studies.paper import style
+from privquant.lab.studies import style
 from privquant.lab.studies.paper.draw import error_bars, error_cdf, hollow, recorded_handle
 from privquant.lab.studies.paper.figure import CDF_EPSILON, Drawing, Effort, Figure, Lines
 from privquant.lab.studies.paper.mechanisms import PAPER
-from privquant.lab.studies.paper.reference import recorded
+from privquant.lab.studies.published import recorded
 
 USERS = (2500, 5000, 7500)
 EXPONENTS = (8, 9)
@@ -21,15 +21,15 @@ IN_PAPER = {(2500, 9): "Figures 1a and 5a", (7500, 8): "Figure 5b"}
 
 
 def _cells(data: DataSet, effort: Effort) -> list[Cell]:
-    return [arm.cell(data, e, trials=effort.trials) for arm in PAPER for e in effort.epsilons]
+    return [mechanism.cell(data, e, trials=effort.trials) for mechanism in PAPER for e in effort.epsilons]
 
 
 def _draw(data: DataSet, heading: str, found: Results) -> Drawing:
     figure, (left, right) = style.panels(2)
     error_bars(left, Lines(found), PAPER, lambda cell: cell.epsilon)
     published = recorded("pareto", n=data.n, size=data.size)
-    for arm in PAPER:
-        hollow(left, [row for row in published if row.mechanism == arm.label], arm, "epsilon")
+    for mechanism in PAPER:
+        hollow(left, [row for row in published if row.mechanism == mechanism.label], mechanism, "epsilon")
     style.epsilon_axis(left)
     style.success_axis(left)
     left.set_title(heading)

@@ -13,10 +13,10 @@ from privquant.lab.experiment.outcome import Outcome
 from privquant.lab.experiment.results import Results
 from privquant.lab.experiment.runner import run_cells
 from privquant.lab.experiment.tables import write_table
-from privquant.lab.studies.paper import accounting, beyond, constant, padding, pareto, shuffle, style, uniform
+from privquant.lab.studies import style
+from privquant.lab.studies.paper import accounting, beyond, constant, padding, pareto, shuffle, uniform
 from privquant.lab.studies.paper.figure import Effort, Figure
-from privquant.lab.studies.paper.reference import recorded_cells
-from privquant.lab.studies.published import two_sample_z
+from privquant.lab.studies.published import recorded_cells, two_sample_z
 
 SEED = 2024
 CELLS = "cells.csv"

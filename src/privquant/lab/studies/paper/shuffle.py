@@ -14,11 +14,11 @@ from privquant.domain import Integers
 from privquant.lab.data import dataset
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
-from privquant.lab.studies.paper import style
+from privquant.lab.studies import style
 from privquant.lab.studies.paper.draw import error_bars, error_cdf, mean_errors
 from privquant.lab.studies.paper.figure import CDF_EPSILON, Drawing, Effort, Figure, Lines, note
-from privquant.lab.studies.paper.mechanisms import NAIVE, TREE, Arm
-from privquant.lab.studies.paper.style import Look
+from privquant.lab.studies.paper.mechanisms import NAIVE, TREE, Mechanism
+from privquant.lab.studies.style import Look
 from privquant.privacy.shuffle import local_epsilon
 from privquant.protocols.naive.shuffled import shuffled_settings
 
@@ -26,17 +26,17 @@ USERS = 10**7
 SIZE = 4**8
 DELTA = 1e-8
 
-LOCAL = Arm("naive, local", "naive", Look(NAIVE.look.color, "s"))
-PUBLISHED = Arm("naive, shuffled: authors' formula", "naive", Look("#56B4E9", "v", "--"))
-LEMMA = Arm("naive, shuffled: the lemma", "naive", Look("#E69F00", "D", "--"))
-EXACT = Arm("naive, shuffled: exact accounting", "naive", Look("#D55E00", "o"))
-TREE_LOCAL = Arm("tree, local", "hierarchical", Look(TREE.look.color, "^", ":"))
-TREE_SHUFFLED = Arm("tree, shuffled: general bound", "hierarchical", Look(TREE.look.color, "^"))
-ISOTONIC_LOCAL = Arm("isotonic, local", "isotonic", Look(style.look("isotonic").color, "P", ":"))
-ISOTONIC = Arm("isotonic rounds, shuffled: exact", "isotonic", style.look("isotonic"))
+LOCAL = Mechanism("naive, local", "naive", Look(NAIVE.look.color, "s"))
+PUBLISHED = Mechanism("naive, shuffled: authors' formula", "naive", Look("#56B4E9", "v", "--"))
+LEMMA = Mechanism("naive, shuffled: the lemma", "naive", Look("#E69F00", "D", "--"))
+EXACT = Mechanism("naive, shuffled: exact accounting", "naive", Look("#D55E00", "o"))
+TREE_LOCAL = Mechanism("tree, local", "hierarchical", Look(TREE.look.color, "^", ":"))
+TREE_SHUFFLED = Mechanism("tree, shuffled: general bound", "hierarchical", Look(TREE.look.color, "^"))
+ISOTONIC_LOCAL = Mechanism("isotonic, local", "isotonic", Look(style.look("isotonic").color, "P", ":"))
+ISOTONIC = Mechanism("isotonic rounds, shuffled: exact", "isotonic", style.look("isotonic"))
 
-PAPER_ARMS = (LOCAL, PUBLISHED, LEMMA, EXACT)
-ALL_ARMS = (LOCAL, LEMMA, EXACT, TREE_LOCAL, TREE_SHUFFLED, ISOTONIC_LOCAL, ISOTONIC)
+IN_PAPER = (LOCAL, PUBLISHED, LEMMA, EXACT)
+ALL = (LOCAL, LEMMA, EXACT, TREE_LOCAL, TREE_SHUFFLED, ISOTONIC_LOCAL, ISOTONIC)
 
 Coin = Callable[[float], tuple[float, dict[str, Any]]]
 """epsilon promised -> (epsilon of the coin, further options of the protocol)."""
@@ -80,16 +80,16 @@ _COINS: dict[str, Coin] = {
 }
 
 
-def _cells(arms: tuple[Arm, ...], effort: Effort) -> list[Cell]:
+def _cells(mechanisms: tuple[Mechanism, ...], effort: Effort) -> list[Cell]:
     data = dataset("pareto", n=USERS, size=SIZE)
     made = []
-    for arm in arms:
+    for mechanism in mechanisms:
         # Accounting for each of a hundred rounds takes longer than the trials.
-        for epsilon in effort.thin(effort.epsilons) if arm is ISOTONIC else effort.epsilons:
-            coin, options = _COINS[arm.label](epsilon)
-            trials = effort.trials if arm.protocol != "isotonic" else effort.some(100, 10)
-            notes = {"promised_epsilon": epsilon, "delta": 0.0 if arm.label.endswith("local") else DELTA}
-            made.append(arm.cell(data, coin, options=options, trials=trials, notes=notes))
+        for epsilon in effort.thin(effort.epsilons) if mechanism is ISOTONIC else effort.epsilons:
+            coin, options = _COINS[mechanism.label](epsilon)
+            trials = effort.trials if mechanism.protocol != "isotonic" else effort.some(100, 10)
+            notes = {"promised_epsilon": epsilon, "delta": 0.0 if mechanism.label.endswith("local") else DELTA}
+            made.append(mechanism.cell(data, coin, options=options, trials=trials, notes=notes))
     return made
 
 
@@ -97,21 +97,21 @@ def _promised(cell: Cell) -> float:
     return float(note(cell, "promised_epsilon"))
 
 
-def _draw(arms: tuple[Arm, ...], heading: str, found: Results) -> Drawing:
+def _draw(mechanisms: tuple[Mechanism, ...], heading: str, found: Results) -> Drawing:
     figure, (left, middle, right) = style.panels(3)
-    error_bars(left, Lines(found), arms, _promised, SMALL_ALPHA)
+    error_bars(left, Lines(found), mechanisms, _promised, SMALL_ALPHA)
     style.epsilon_axis(left, label="promised ε")
     style.success_axis(left, alpha=SMALL_ALPHA)
     left.set_title(heading)
     chosen = Lines(found).where(lambda cell: _promised(cell) == CDF_EPSILON)
-    error_cdf(middle, chosen, arms)
+    error_cdf(middle, chosen, mechanisms)
     middle.set_xscale("symlog", linthresh=1e-5)
     middle.set_xlim(0, 0.1)
     middle.set_ylim(0, 1.02)
     middle.set_xlabel("absolute quantile error")
     middle.set_ylabel("share of trials at or below")
     middle.set_title(f"error at ε = {CDF_EPSILON:.2f}")
-    mean_errors(right, Lines(found), arms, _promised)
+    mean_errors(right, Lines(found), mechanisms, _promised)
     style.epsilon_axis(right, label="promised ε (δ = 10$^{-8}$ where shuffled)")
     right.set_title("mean rank error")
     style.legend_below(figure, left, columns=4)
@@ -126,14 +126,14 @@ FIGURES = (
         "shuffle",
         "Naive search at n = 10^7, B = 4^8: local, shuffled by the lemma, by the authors' formula, exactly",
         "Figure 4",
-        lambda effort: _cells(PAPER_ARMS, effort),
-        lambda found: _draw(PAPER_ARMS, "Pareto data, n = 10$^7$, B = 4$^8$", found),
+        lambda effort: _cells(IN_PAPER, effort),
+        lambda found: _draw(IN_PAPER, "Pareto data, n = 10$^7$, B = 4$^8$", found),
     ),
     Figure(
         "shuffle-all",
         "Under shuffling at n = 10^7: naive search, the non-adaptive tree, isotonic search in rounds",
         "beyond the paper",
-        lambda effort: _cells(ALL_ARMS, effort),
-        lambda found: _draw(ALL_ARMS, "Pareto data, n = 10$^7$, B = 4$^8$", found),
+        lambda effort: _cells(ALL, effort),
+        lambda found: _draw(ALL, "Pareto data, n = 10$^7$, B = 4$^8$", found),
     ),
 )

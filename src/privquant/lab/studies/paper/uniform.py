@@ -8,33 +8,33 @@ from __future__ import annotations
 from privquant.lab.data import dataset
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
-from privquant.lab.studies.paper import style
+from privquant.lab.studies import style
 from privquant.lab.studies.paper.draw import error_bars, error_cdf, hollow, recorded_handle
 from privquant.lab.studies.paper.figure import Drawing, Effort, Figure, Lines
 from privquant.lab.studies.paper.mechanisms import BAYESS, NAIVE
-from privquant.lab.studies.paper.reference import recorded
+from privquant.lab.studies.published import recorded
 
 SIZES = (100, 10**3, 10**4, 10**5, 10**6)
-ARMS = (BAYESS, NAIVE)
+MECHANISMS = (BAYESS, NAIVE)
 
 
 def _cells(epsilon: float, effort: Effort) -> list[Cell]:
     sets = [dataset("uniform-interval", n=2500, size=size) for size in SIZES]
-    return [arm.cell(data, epsilon, trials=effort.trials) for arm in ARMS for data in sets]
+    return [mechanism.cell(data, epsilon, trials=effort.trials) for mechanism in MECHANISMS for data in sets]
 
 
 def _draw(epsilon: float, found: Results) -> Drawing:
     figure, (left, right) = style.panels(2)
-    error_bars(left, Lines(found), ARMS, lambda cell: cell.data.domain.size)
+    error_bars(left, Lines(found), MECHANISMS, lambda cell: cell.data.domain.size)
     published = [row for row in recorded("uniform-interval", n=2500) if row.epsilon == epsilon]
-    for arm in ARMS:
-        hollow(left, [row for row in published if row.mechanism == arm.label], arm, "size")
+    for mechanism in MECHANISMS:
+        hollow(left, [row for row in published if row.mechanism == mechanism.label], mechanism, "size")
     left.set_xscale("log")
     left.minorticks_off()
     left.set_xlabel("domain size B")
     style.success_axis(left)
     left.set_title(f"Uniform on a random interval, n = 2500, ε = {epsilon:g}")
-    error_cdf(right, Lines(found).where(lambda cell: cell.data.domain.size == SIZES[-1]), ARMS)
+    error_cdf(right, Lines(found).where(lambda cell: cell.data.domain.size == SIZES[-1]), MECHANISMS)
     style.cdf_axis(right, most=0.3)
     right.set_title("error at B = 10$^6$")
     style.legend_below(figure, left, columns=3, more=[recorded_handle()] if published else ())

@@ -1,0 +1,53 @@
+// Requests and answers between a device and the aggregator. A report has the same size for both bits.
+
+import { WireError, shown } from "./errors.js";
+import { MAX_REQUEST, tokenHash, wholeFromWire } from "./form.js";
+import { canonical, parseObject } from "./json.js";
+
+const TICKET = /^[A-Za-z0-9_-]{1,200}$/;
+
+/** The path of a campaign's resource: manifest, query, claims or reports. */
+export function pathOf(campaignId, what) {
+  return `/v1/campaigns/${campaignId}/${what}`;
+}
+
+/** Take a place of an open link for a token the device made. */
+export async function claimRequest(link, token) {
+  return canonical({ link, token_hash: await tokenHash(token) });
+}
+
+/** Ask for the threshold of a token, of which only the hash is sent. */
+export async function queryRequest(token) {
+  return canonical({ token_hash: await tokenHash(token) });
+}
+
+/** One bit, the ticket it answers, and the token it spends. */
+export function reportRequest({ token, ticket, bit }) {
+  return canonical({ token, ticket, bit });
+}
+
+/** The threshold a token was given, and the server's seal on it, opaque to the device. */
+export function parseTicket(bytes) {
+  const form = parseObject(bytes, MAX_REQUEST, ["threshold", "ticket"]);
+  const threshold = wholeFromWire(form.threshold, "threshold");
+  if (typeof form.ticket !== "string" || !TICKET.test(form.ticket)) {
+    throw new WireError("a ticket is 1 to 200 characters of base64url");
+  }
+  return { threshold, ticket: form.ticket };
+}
+
+function parseStatus(bytes, allowed, what) {
+  const { status } = parseObject(bytes, MAX_REQUEST, ["status"]);
+  if (!allowed.includes(status)) {
+    throw new WireError(`${what} says '${allowed.join("' or '")}', got ${shown(status, 40)}`);
+  }
+  return status;
+}
+
+export function parseClaimReceipt(bytes) {
+  return parseStatus(bytes, ["claimed", "already claimed"], "a claim's answer");
+}
+
+export function parseReceipt(bytes) {
+  return parseStatus(bytes, ["counted", "already counted"], "a receipt");
+}

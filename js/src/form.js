@@ -1,0 +1,112 @@
+// The one spelling of every number, token, hash and key on the wire.
+
+import { WireError, shown } from "./errors.js";
+
+export const VERSION = 1;
+/** Bytes in the body of a query, claim or report; also in a device's answer to any of them. */
+export const MAX_REQUEST = 4096;
+export const MAX_MANIFEST = 262144;
+export const TOKEN_BYTES = 16;
+
+const WHOLE = /^(?:0|-?[1-9][0-9]{0,19})$/;
+const REAL = /^-?[0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]{2,3})?$/;
+const TOKEN_LENGTH = 22;
+
+export function ascii(text) {
+  return new TextEncoder().encode(text);
+}
+
+export function concat(...parts) {
+  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
+export function toHex(bytes) {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+export function fromHex(text) {
+  return Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+}
+
+/** A whole number in its one decimal form, as a BigInt: no sign but '-', no leading zero, no space. */
+export function wholeFromWire(text, name) {
+  if (typeof text !== "string" || !WHOLE.test(text)) {
+    throw new WireError(`${name} is a decimal string of a whole number, got ${shown(text)}`);
+  }
+  return BigInt(text);
+}
+
+/** A finite number as the shortest decimal that reads back to it, in the wire's spelling: "1.0", "1e-05", "1e+16". */
+export function realToWire(number) {
+  const [mantissa, power] = number.toExponential().split("e");
+  const exponent = Number(power);
+  if (number !== 0 && (exponent < -4 || exponent >= 16)) {
+    const sign = exponent < 0 ? "-" : "+";
+    return `${mantissa}e${sign}${String(Math.abs(exponent)).padStart(2, "0")}`;
+  }
+  const plain = Object.is(number, -0) ? "-0" : String(number);
+  return plain.includes(".") ? plain : `${plain}.0`;
+}
+
+/** A finite number in its one shortest decimal form. */
+export function realFromWire(text, name) {
+  const value = typeof text === "string" && text.length <= 40 && REAL.test(text) ? Number(text) : NaN;
+  if (!Number.isFinite(value) || realToWire(value) !== text) {
+    throw new WireError(`${name} is a decimal string in its shortest form, such as '0.5', got ${shown(text)}`);
+  }
+  return value;
+}
+
+/** The token that these 16 bytes spell. */
+export function tokenFromBytes(bytes) {
+  if (bytes.length !== TOKEN_BYTES) throw new WireError(`a token has ${TOKEN_BYTES} bytes, got ${bytes.length}`);
+  const padded = btoa(String.fromCharCode(...bytes));
+  return padded.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+function tokenBytes(token, name) {
+  if (typeof token === "string" && /^[A-Za-z0-9_-]{22}$/.test(token)) {
+    const decoded = atob(`${token.replaceAll("-", "+").replaceAll("_", "/")}==`);
+    const bytes = Uint8Array.from(decoded, (each) => each.charCodeAt(0));
+    if (tokenFromBytes(bytes) === token) return bytes; // one byte string, one spelling
+  }
+  throw new WireError(`${name} is ${TOKEN_LENGTH} characters of unpadded base64url (${TOKEN_BYTES} bytes)`);
+}
+
+export function checkToken(token, name = "token") {
+  tokenBytes(token, name);
+  return token;
+}
+
+export function checkHash(text, name) {
+  if (typeof text !== "string" || !/^[0-9a-f]{64}$/.test(text)) {
+    const given = typeof text === "string" ? `${text.length} characters` : typeof text;
+    throw new WireError(`${name} is 64 lower-case hex digits, got ${given}`); // not repeated: it may be a token
+  }
+  return text;
+}
+
+export async function sha256(bytes) {
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+}
+
+/** What a device sends to get its query: SHA-256 of a label and the token's 16 bytes, in hex. */
+export async function tokenHash(token) {
+  return toHex(await sha256(concat(ascii("privquant/token/1\0"), tokenBytes(token, "token"))));
+}
+
+/** The first 128 bits of the SHA-256 of a public key (given in hex), in hex. */
+export async function fingerprint(publicKey) {
+  return toHex(await sha256(fromHex(checkHash(publicKey, "public key")))).slice(0, 32);
+}
+
+/** Whether a text is printable on one line: no control, format or unassigned character, no space but ' '. */
+export function isPrintable(text) {
+  return /^(?:[^\p{C}\p{Z}]| )*$/u.test(text);
+}

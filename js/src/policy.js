@@ -1,0 +1,104 @@
+// The owner's policy: what this device may be asked, and how much may ever be learned from its answers.
+//
+// A measurement that is not in the policy is refused. For one that is, the policy fixes the domain, the most one answer
+// may reveal (max_epsilon), the most all answers may ever reveal together (lifetime_epsilon, default: max_epsilon), how
+// many campaigns may be answered (answers, default: 1) and, if it likes, the only key whose campaigns are answered
+// (issuer_key). It has the shape and the field names of the policy files of the Python device; an unknown field or
+// version is refused, because a limit that was misspelt is a limit that does not hold.
+
+import { Grid, Integers, domainFromForm } from "./domain.js";
+import { InvalidInput, WireError, shown } from "./errors.js";
+import { parseJson } from "./json.js";
+import { limit } from "./spending.js";
+
+const VERSION = 1;
+const LARGEST_FILE = 1 << 20;
+const KEY = /^(?:[0-9a-f]{64}|[0-9a-f]{32})$/;
+
+/** The limits for one measurement. `form` has the fields of a policy file; its domain may also be a domain. */
+export class Rule {
+  constructor(form) {
+    checkFields(form, "rule", ["domain", "max_epsilon"], ["lifetime_epsilon", "answers", "issuer_key"]);
+    const { domain, max_epsilon: most, lifetime_epsilon: lifetime = most, answers = 1, issuer_key: key = null } = form;
+    const known = domain instanceof Integers || domain instanceof Grid;
+    if (!known && (typeof domain !== "object" || domain === null)) {
+      throw new InvalidInput('domain must be an object, e.g. {"kind": "integers", "low": 0, "high": 100}');
+    }
+    this.domain = known ? domain : domainFromForm(domain);
+    this.maxUnits = limit(most, "max_epsilon");
+    this.lifetimeUnits = limit(lifetime, "lifetime_epsilon");
+    const whole = typeof answers === "bigint" || Number.isSafeInteger(answers);
+    if (!whole || answers < 1) {
+      throw new InvalidInput(`answers must be a whole number of at least 1, got ${shown(answers)}`);
+    }
+    this.answers = Number(answers);
+    if (key !== null && (typeof key !== "string" || !KEY.test(key))) {
+      throw new InvalidInput(
+        `issuer_key must be a public key (64 lower-case hex digits) or its fingerprint (32), got ${shown(key)}`,
+      );
+    }
+    this.issuerKey = key;
+    Object.freeze(this);
+  }
+}
+
+/**
+ * What this device may be asked: a rule for each measurement by name. `ledger` is a path in Node and has no meaning in
+ * a browser; `allow_http`: plain http is refused except to this machine itself, true allows it anywhere.
+ */
+export class Policy {
+  constructor(form) {
+    checkFields(form, "policy", ["version", "measurements"], ["ledger", "allow_http"]);
+    const { version, measurements, ledger = null, allow_http: allowHttp = false } = form;
+    if (version !== VERSION && version !== BigInt(VERSION)) {
+      throw new InvalidInput(`policy: version must be ${VERSION}, got ${shown(version)}`);
+    }
+    if (typeof measurements !== "object" || measurements === null || Object.keys(measurements).length === 0) {
+      throw new InvalidInput("a policy needs at least one measurement; without one every question is refused");
+    }
+    this.measurements = new Map(Object.entries(measurements).map(([name, rule]) => [name, ruleOf(name, rule)]));
+    if (ledger !== null && (typeof ledger !== "string" || ledger === "")) {
+      throw new InvalidInput(`policy: ledger must be a path, got ${shown(ledger)}`);
+    }
+    this.ledger = ledger;
+    if (typeof allowHttp !== "boolean") {
+      throw new InvalidInput(`allow_http must be true or false, got ${shown(allowHttp)}`);
+    }
+    this.allowHttp = allowHttp;
+    Object.freeze(this);
+  }
+
+  /** The policy in the bytes of a JSON file. Epsilons are taken as the decimals that stand there. */
+  static parse(bytes) {
+    try {
+      return new Policy(parseJson(bytes, LARGEST_FILE, (text, fraction) => (fraction ? text : BigInt(text))));
+    } catch (error) {
+      if (error instanceof WireError) throw new InvalidInput(`policy: ${error.message}`, { cause: error });
+      throw error;
+    }
+  }
+}
+
+function ruleOf(name, form) {
+  try {
+    return form instanceof Rule ? form : new Rule(form);
+  } catch (error) {
+    if (error instanceof InvalidInput) {
+      throw new InvalidInput(`policy: measurement ${shown(name)}: ${error.message}`, { cause: error });
+    }
+    throw error;
+  }
+}
+
+function checkFields(form, what, needed, allowed) {
+  if (typeof form !== "object" || form === null || Array.isArray(form)) {
+    throw new InvalidInput(`${what}: an object is needed, got ${shown(form)}`);
+  }
+  const missing = needed.filter((name) => !Object.hasOwn(form, name));
+  const unknown = Object.keys(form).filter((name) => !needed.includes(name) && !allowed.includes(name));
+  if (missing.length > 0) throw new InvalidInput(`${what}: ${missing.join(", ")} missing`);
+  if (unknown.length > 0) {
+    const names = [...needed, ...allowed].sort().join(", ");
+    throw new InvalidInput(`${what}: unknown field ${unknown.join(", ")}; allowed are ${names}`);
+  }
+}

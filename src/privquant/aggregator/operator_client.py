@@ -1,0 +1,67 @@
+"""Requests to a running server with an operator's token, and plain words where there is no answer.
+
+For servers the caller trusts; the device, which trusts none, has a transport of its own.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import urllib.error
+import urllib.request
+from typing import Any
+
+from privquant.errors import InvalidInput, PrivquantError
+from privquant.wire import parse_problem
+
+
+class Refusal(PrivquantError):
+    """The server said no, or nothing. code: of the wire format's problems; empty where there was no answer."""
+
+    def __init__(self, text: str, code: str = "") -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class OperatorClient:
+    """One server, one token. timeout: seconds for a request."""
+
+    def __init__(self, server: str, token: str = "", *, timeout: float = 120.0) -> None:
+        if not server.startswith(("http://", "https://")):
+            raise InvalidInput(f"the server's address starts with https:// or http://, got {server!r}")
+        self.server = server.rstrip("/")
+        self._token = token
+        self._timeout = timeout
+
+    def call(self, method: str, path: str, form: Any = None) -> Any:
+        """The server's answer, read as JSON; a text where it is another kind."""
+        body, kind = self._send(method, path, form)
+        return json.loads(body) if kind == "application/json" and body else body.decode()
+
+    def _send(self, method: str, path: str, form: Any) -> tuple[bytes, str]:
+        body = None if form is None else json.dumps(form).encode()
+        request = urllib.request.Request(self.server + path, data=body, method=method)
+        request.add_header("content-type", "application/json")
+        if self._token:
+            request.add_header("authorization", f"Bearer {self._token}")
+        try:
+            with urllib.request.urlopen(request, timeout=self._timeout) as answer:
+                return bytes(answer.read()), answer.headers.get_content_type()
+        except urllib.error.HTTPError as error:
+            problem = parse_problem(error.code, error.read())
+            raise Refusal(f"{self.server} says: {problem.detail}", problem.code) from error
+        except (OSError, http.client.HTTPException) as error:
+            raise Refusal(f"{self.server} does not answer: {self._reason(error)}") from error
+
+    def _reason(self, error: Exception) -> str:
+        cause = error.reason if isinstance(error, urllib.error.URLError) else error
+        if isinstance(cause, ConnectionRefusedError):
+            return "nothing listens there; is the server running (`privquant serve`)?"
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not valid: {cause.verify_message}"
+        if isinstance(cause, ssl.SSLError):
+            return "it does not speak https; say http:// if it is on this machine"
+        if isinstance(cause, TimeoutError):
+            return f"it took longer than {self._timeout:g} seconds"
+        return (cause.strerror if isinstance(cause, OSError) else None) or str(cause)

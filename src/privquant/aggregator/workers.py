@@ -1,0 +1,171 @@
+"""Several processes on one port: the supervisor that keeps them, and the line each of them has to it.
+
+A worker and its supervisor share a pair of sockets. The worker says over it that it is ready, or in one line why it
+cannot be. When the supervisor is gone, however it ended, the line is closed and the worker ends itself.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prometheus_client import multiprocess
+
+from privquant.aggregator import logs
+from privquant.aggregator.settings import Settings
+from privquant.errors import PrivquantError
+
+_LISTENING = "PRIVQUANT_LISTENING_FD"
+_SUPERVISOR = "PRIVQUANT_SUPERVISOR_FD"
+_READY = b"\x00"
+_MOST_WORDS = 500
+
+ATTEMPTS = 10
+"""Tries to start a worker anew, in a row and with growing pauses (80 seconds in all), before the server ends."""
+_LONGEST_PAUSE = 30.0
+_LAST_SECONDS = 30.0  # a worker without supervisor may take to finish the requests in hand
+
+
+class WorkerFailed(PrivquantError):
+    """A worker cannot start, so neither can the server."""
+
+
+@dataclass(slots=True)
+class Worker:
+    """A worker as its supervisor sees it."""
+
+    process: subprocess.Popen[bytes]
+    line: socket.socket
+    failures: int
+    ready: bool = False
+    said: bytes = b""
+    start_after: float = field(default=0.0)
+
+    def listen(self) -> None:
+        """Take in what it has said since."""
+        try:
+            while data := self.line.recv(_MOST_WORDS, socket.MSG_DONTWAIT):
+                self.ready |= data.startswith(_READY)
+                self.said += data.lstrip(_READY)
+        except OSError:
+            pass
+        if self.ready:
+            self.failures = 0
+
+
+def supervise(settings: Settings, listening: socket.socket) -> int:
+    """Keep `settings.workers` workers on one bound socket until told to stop; the exit code.
+
+    A worker that ends is started anew. `WorkerFailed` if one of the first cannot start, or if a later one could not
+    in `ATTEMPTS` tries.
+    """
+    logs.configure(settings.log_level)
+    samples = Path(tempfile.mkdtemp(prefix="privquant-metrics-"))
+    crew = _Crew(settings, listening, samples)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: crew.stop())
+    try:
+        crew.run()
+    finally:
+        crew.end()
+        shutil.rmtree(samples, ignore_errors=True)
+    return 0
+
+
+class _Crew:
+    def __init__(self, settings: Settings, listening: socket.socket, samples: Path) -> None:
+        self._listening = listening
+        self._samples = samples
+        self._environment = os.environ | settings.environment() | {"PRIVQUANT_WORKERS": "1"}
+        self._environment |= {
+            _LISTENING: str(listening.fileno()),
+            "PROMETHEUS_MULTIPROC_DIR": str(samples),
+        }
+        self._stopping = False
+        self._workers = [self._start(0) for _ in range(settings.workers)]
+
+    def _start(self, failures: int) -> Worker:
+        mine, theirs = socket.socketpair()
+        with theirs:
+            command = [sys.executable, "-m", "privquant.aggregator.server"]
+            environment = self._environment | {_SUPERVISOR: str(theirs.fileno())}
+            given = (self._listening.fileno(), theirs.fileno())
+            return Worker(subprocess.Popen(command, env=environment, pass_fds=given), mine, failures)
+
+    def stop(self) -> None:
+        self._stopping = True
+        for worker in self._workers:
+            worker.process.terminate()
+
+    def run(self) -> None:
+        all_ready_once = False
+        while not self._stopping:
+            for place, worker in enumerate(self._workers):
+                worker.listen()
+                if worker.process.poll() is not None and not self._stopping:
+                    worker.listen()
+                    self._workers[place] = self._instead_of(worker, first=not all_ready_once)
+            all_ready_once |= all(worker.ready for worker in self._workers)
+            time.sleep(0.05)
+
+    def _instead_of(self, ended: Worker, *, first: bool) -> Worker:
+        code = ended.process.returncode
+        if not ended.start_after:
+            multiprocess.mark_process_dead(ended.process.pid, str(self._samples))  # type: ignore[no-untyped-call]
+            ended.line.close()
+            if not ended.ready:
+                ended.failures += 1
+                why = ended.said.decode(errors="replace") or f"it ended with code {code} before it was ready"
+                if first or ended.failures >= ATTEMPTS:
+                    raise WorkerFailed(f"a worker cannot start: {why}")
+                logs.say("a worker cannot start; it is tried again", reason=why, tries=ended.failures)
+            else:
+                logs.say("a worker ended and is started anew", code=code)
+            ended.start_after = time.monotonic() + min(_LONGEST_PAUSE, 0.2 * 2**ended.failures)
+        if time.monotonic() < ended.start_after:
+            return ended
+        return self._start(ended.failures)
+
+    def end(self) -> None:
+        """Wait for all; those that are still there after a failure are told to stop first."""
+        self.stop()
+        for worker in self._workers:
+            worker.process.wait()
+            worker.line.close()
+
+
+class SupervisorLine:
+    """A worker's end of the line."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+        threading.Thread(target=self._end_with_supervisor, name="supervisor", daemon=True).start()
+
+    def say_ready(self) -> None:
+        self._line.sendall(_READY)
+
+    def say_failed(self, why: str) -> None:
+        self._line.sendall(why.encode()[:_MOST_WORDS])
+
+    def _end_with_supervisor(self) -> None:
+        if not self._line.recv(1):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(_LAST_SECONDS)
+            os._exit(1)
+
+
+def inherited() -> tuple[socket.socket, SupervisorLine] | None:
+    """The listening socket and the line to the supervisor, if this process is a worker."""
+    if _LISTENING not in os.environ:
+        return None
+    listening = socket.socket(fileno=int(os.environ[_LISTENING]))
+    return listening, SupervisorLine(socket.socket(fileno=int(os.environ[_SUPERVISOR])))

@@ -1,0 +1,1 @@
+"""Isotonic search measured: one module a table, each with `cells(runs)` and `report(results)`."""

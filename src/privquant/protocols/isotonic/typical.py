@@ -1,0 +1,271 @@
+"""What is typical of an answer: how far off it lands in 95 of 100 runs of this kind, on smooth data.
+
+A statement of experience about smooth data, withheld where the run's own reports speak against smoothness; what
+holds for any data is `certain`. The curve that gives the answer (`curve.py`) has a place, a speed and a ratio of
+speeds, fitted to the reports; their expected information at the thresholds that were asked says how far the place
+would scatter with speed and ratio unknown, and the slope of the curve makes a rank of it. It follows how a run was
+asked: reports far from the quantile count for little, whatever the schedule.
+
+Smooth is what shows none of these: an isotonic fit much likelier than the curve; reports next to the answer that
+jump from one side of the curve to the other; so little information on the place that the curve only guesses. A
+jump of four to eight standard deviations of the answer's rank is at the limit of what any test can see in a
+table: docs/statements.md says how often it is missed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privquant._numba import njit
+from privquant.protocols.isotonic.curve import (
+    OUTSIDE,
+    TAIL,
+    _along,
+    _index_at,
+    _objective,
+    _slopes,
+    _solve,
+    fit_curve,
+    normal_score,
+)
+from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate, to_weights
+from privquant.protocols.isotonic.prior import Search, prior_mass
+from privquant.protocols.isotonic.rules import ANSWER_POWER, fit_for_answer, value_at
+from privquant.protocols.isotonic.table import Floats, Table, counts_at
+
+Ints = NDArray[np.int64]
+
+# 95 % of answers on smooth data lie within about 2.0 standard deviations by the curve's information, from 1.7 to
+# 2.4 from one shape, size and epsilon to the next. This keeps to 95 % on most of them, and is a tenth wider than
+# the middle one would need.
+SCORE = 2.2
+# Signs of lumps, each met by one to five runs in a hundred on smooth data: the isotonic fit ahead of the curve by
+# more than this times log(e + kappa^2 reports); and a jump across the answer of so many standard deviations, beyond
+# the curve or beyond none, in the nearest eighth and quarter of the reports on each side.
+_AHEAD = 2.6
+_JUMP = 2.9
+_RAW_JUMP = 3.4
+_NEAREST = (0.125, 0.25)
+# A place known worse than this many times as if all were asked at the quantile is a guess.
+_GUESS = 2.6
+# The part of the variance that is left, at least, when that of drawing people is taken off.
+_LEAST_PART = 0.1
+# A jump of rank across the answer that is named as the lump's, at least this many standard deviations.
+_SEEN = 3.0
+_ROOT_2 = math.sqrt(2.0)
+
+SMOOTH, FEW, LUMPY = 0, 1, 2
+
+
+class Typical(NamedTuple):
+    """within: half-width of rank; low, high: the indices between which it keeps values, by the curve."""
+
+    within: float
+    low: int
+    high: int
+
+
+class Lump(NamedTuple):
+    """Why nothing is called typical: users crowd on the values low .. high, whose rank jumps by about `jump`."""
+
+    low: int
+    high: int
+    jump: float
+
+
+def typical(
+    table: Table,
+    search: Search,
+    quantile: float,
+    boosted: bool,
+    answer: int,
+    *,
+    part: float = 1.0,
+    people: bool = False,
+) -> Typical | Lump | None:
+    """What is typical of `answer`, from the table of all reports; None where there is too little to say it.
+
+    part: of all reports, those asked for this quantile. people: whether the rank is that among the very people
+    asked, all of them, rather than in a population.
+    """
+    ends, rank = np.zeros(2, np.int64), np.zeros(1)
+    kind = int(_look(table, search, quantile, boosted, answer, part, people, ends, rank))
+    if kind == FEW:
+        return None
+    if kind == LUMPY:
+        return Lump(int(ends[0]), int(ends[1]), float(rank[0]))
+    return Typical(float(rank[0]), int(ends[0]), int(ends[1]))
+
+
+@njit(cache=True)
+def _share(curve: Floats, height: float, x: float) -> float:
+    """The curve's F at x."""
+    away = x - curve[0]
+    speed = math.exp(curve[1] + (-0.5 if away < 0.0 else 0.5) * curve[2])
+    return 0.5 * math.erfc(-(height + speed * away) / _ROOT_2)
+
+
+@njit(cache=True)
+def _side(n: Floats, off: Floats, start: int, step: int, stop: int, wanted: float) -> tuple[float, float]:
+    """(reports, sum of `off`) of the nearest `wanted` reports from column `start` on."""
+    reports = 0.0
+    total = 0.0
+    k = start
+    while k != stop and reports < wanted:
+        if n[k] > 0.0:
+            part = min(1.0, (wanted - reports) / n[k])
+            reports += part * n[k]
+            total += part * off[k]
+        k += step
+    return reports, total
+
+
+@njit(cache=True)
+def _jump_at(n: Floats, off: Floats, count: int, split: int, wanted: float) -> tuple[float, float]:
+    """(jump of the mean of `off` across a split, 1/reports left + 1/reports right); 0, 0 at an end."""
+    left, below = _side(n, off, split - 1, -1, -1, wanted)
+    right, above = _side(n, off, split, 1, count, wanted)
+    if left == 0.0 or right == 0.0:
+        return 0.0, 0.0
+    return above / right - below / left, 1.0 / left + 1.0 / right
+
+
+@njit(cache=True)
+def _crossing(fit: Floats, count: int) -> int:
+    """The cell in which the likeliest monotone rates cross the target."""
+    best = 0
+    for k in range(1, count + 1):
+        if fit[k] > fit[best]:
+            best = k
+    return best
+
+
+@njit(cache=True)
+def _look(
+    table: Table,
+    search: Search,
+    quantile: float,
+    boosted: bool,
+    answer: int,
+    part: float,
+    people: bool,
+    ends: Ints,
+    rank: Floats,
+) -> int:
+    """SMOOTH: ends are those of values, rank the half-width; LUMPY: the lump's and its jump; FEW: nothing."""
+    count = table.held[0]
+    if count < 3:
+        return FEW
+    fit_for_answer(table, search, quantile, boosted)
+    to_weights(table, 1.0, boosted)
+    low = value_at(table, search, TAIL) - 1
+    high = value_at(table, search, 1.0 - TAIL)
+    to_weights(table, ANSWER_POWER, boosted)
+    origin = value_at(table, search, 0.5)
+    unit = prior_mass(low, high, search)
+    n, s, total = counts_at(table, search, quantile)
+    kappa = float(search.kappas[0])
+    rate = target_rate(search, quantile)
+    least = least_rate(search)
+    spread = math.sqrt(rate * (1.0 - rate))
+    if not unit > 0.0:
+        return FEW
+    x = np.empty(count)
+    inside = 0.0
+    for k in range(count):
+        x[k] = _along(table, search, k, origin, unit)
+        if low <= table.threshold[k] <= high:
+            inside += n[k]
+    if inside == 0.0:
+        return FEW
+    less = min(1.0, OUTSIDE * inside / (total - inside)) if total > inside else 1.0
+    reports = np.empty(count)
+    ones = np.empty(count)
+    for k in range(count):
+        weight = 1.0 if low <= table.threshold[k] <= high else less
+        reports[k] = weight * n[k]
+        ones[k] = weight * s[k]
+    height = normal_score(quantile)
+    curve = fit_curve(x, reports, ones, kappa, least, height)
+    profile(table, reports, ones, rate, 0.0, least, 1.0 - least)
+    ahead = table.fit[: count + 1].max() - _objective(x, reports, ones, kappa, least, height, curve)
+    scatter = _scatter(x, reports, ones, kappa, least, height, curve)
+    lumpy = ahead > _AHEAD * math.log(math.e + kappa * kappa * total)
+    split = 0
+    while split < count and table.threshold[split] < answer:
+        split += 1
+    off = np.empty(count)
+    for k in range(count):
+        off[k] = s[k] - n[k] * (0.5 + kappa * (_share(curve, height, x[k]) - 0.5))
+    for nearest in _NEAREST:
+        wanted = nearest * part * total
+        jump, inverse = _jump_at(n, off, count, split, wanted)
+        lumpy = lumpy or jump > _JUMP * spread * math.sqrt(inverse)
+        jump, inverse = _jump_at(n, s, count, split, wanted)
+        lumpy = lumpy or jump > _RAW_JUMP * spread * math.sqrt(inverse)
+    guess = not scatter < _GUESS * spread / (kappa * math.sqrt(total))
+    if lumpy or guess:
+        return _name_lump(table, search, n, s, part * total, kappa, spread, lumpy, ends, rank)
+    variance = scatter**2
+    if people:
+        heard = 0.0
+        for k in range(count):
+            for coin in range(search.kappas.size):
+                heard += table.reports[coin, k]
+        variance = max(variance - quantile * (1.0 - quantile) / heard, _LEAST_PART * variance)
+    within = min(SCORE * math.sqrt(variance), max(quantile, 1.0 - quantile))
+    for side in range(2):
+        aim = quantile - within if side == 0 else quantile + within
+        speed = math.exp(curve[1] + (-0.5 if side == 0 else 0.5) * curve[2])
+        if 0.0 < aim < 1.0:
+            away = (normal_score(aim) - height) / speed * unit
+            ends[side] = _index_at(search, answer, away)
+        else:
+            ends[side] = 0 if side == 0 else search.last
+    rank[0] = within
+    return SMOOTH
+
+
+@njit(cache=True)
+def _scatter(
+    x: Floats, reports: Floats, ones: Floats, kappa: float, least: float, height: float, curve: Floats
+) -> float:
+    """The standard deviation of the answer's rank by the curve's information; infinite if it has none."""
+    gradient = np.empty(3)
+    information = np.empty((3, 3))
+    _slopes(x, reports, ones, kappa, least, height, curve, gradient, information)
+    only_place = np.array([1.0, 0.0, 0.0])
+    column = np.empty(3)
+    if not _solve(information, 0.0, only_place, column) or not column[0] > 0.0:
+        return math.inf
+    slope = math.exp(-0.5 * height * height) / math.sqrt(2.0 * math.pi) * math.exp(curve[1])
+    return slope * math.sqrt(column[0])
+
+
+@njit(cache=True)
+def _name_lump(
+    table: Table,
+    search: Search,
+    n: Floats,
+    s: Floats,
+    own: float,
+    kappa: float,
+    spread: float,
+    lumpy: bool,
+    ends: Ints,
+    rank: Floats,
+) -> int:
+    """Where the isotonic fit crosses the target, and how far rates jump there; FEW if no jump is to be seen."""
+    count = table.held[0]
+    cell = _crossing(table.fit, count)
+    jump, inverse = _jump_at(n, s, count, cell, _NEAREST[0] * own)
+    if not lumpy and not jump > _SEEN * spread * math.sqrt(inverse):
+        return FEW
+    ends[0] = table.threshold[cell - 1] + 1 if cell > 0 else 0
+    ends[1] = table.threshold[cell] if cell < count else search.last
+    rank[0] = min(max(jump / kappa, 0.0), 1.0)
+    return LUMPY
