@@ -75,6 +75,7 @@ def run(
     if schedule is not None and named.kind != "suggested":
         raise InvalidInput("give a schedule, or one of batch, rounds and in_flight, not both")
     chosen = schedule or named
+    chosen.check(protocol)
     _refuse_used(protocol)
     answers = hasattr(population, "answer") or hasattr(population, "answer_counts")
     if answers and rng is not None:
