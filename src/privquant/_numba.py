@@ -152,8 +152,12 @@ def _once_for_all_literals(dispatcher: Any) -> None:
     dispatcher.get_call_template = for_values
 
 
-def njit(**options: Any) -> Callable[[_Function], _Function]:
-    """A decorator that makes a function a kernel. The options are numba's; cache=True keeps what was compiled."""
+def njit(*, always: bool = False, **options: Any) -> Callable[[_Function], _Function]:
+    """A decorator that makes a function a kernel.
+
+    always:   compiled wherever it is called, for what the interpreter cannot do (words of 64 bits that wrap round).
+    options:  numba's; cache=True keeps what was compiled.
+    """
 
     def make(function: _Function) -> _Function:
         if not HAVE_NUMBA:
@@ -163,9 +167,9 @@ def njit(**options: Any) -> Callable[[_Function], _Function]:
         @wraps(function)
         def call(*args: Any) -> Any:
             mode = _mode.get()
-            if mode is _INTERPRETED:  # called by an interpreted kernel
+            if mode is _INTERPRETED and not always:  # called by an interpreted kernel
                 return function(*args)
-            if mode is _COMPILED or _Spent.seconds > _Spent.patience:
+            if always or mode is _COMPILED or _Spent.seconds > _Spent.patience:
                 return kernel.compiled()(*args)
             token = _mode.set(_INTERPRETED)
             start = time.perf_counter()

@@ -47,7 +47,7 @@ class Asking(NamedTuple):
     two_regions: bool
 
 
-@njit(cache=True, **KERNEL)
+@njit(always=True, cache=True, **KERNEL)
 def learn(p: Stacks, asking: Asking, values: Any, state: Any, path: Any) -> int:
     """Ask these users one by one; the posterior's median. `path`, unless empty, takes the cell of every step."""
     s0, s1, s2, s3 = state[0], state[1], state[2], state[3]

@@ -22,12 +22,12 @@ def states(rng: np.random.Generator, trials: int) -> NDArray[np.uint64]:
     return rng.integers(0, 2**64, size=(trials, 4), dtype=np.uint64)
 
 
-@njit(cache=True)
+@njit(always=True, cache=True)
 def _rotated(word: Any, by: Any) -> Any:
     return (word << by) | (word >> (_U(64) - by))
 
 
-@njit(cache=True)
+@njit(always=True, cache=True)
 def step(s0: Any, s1: Any, s2: Any, s3: Any) -> Any:
     """One draw of xoshiro256++ (Blackman and Vigna): 64 bits, and the next state."""
     drawn = _rotated(s0 + s3, _U(23)) + s0
@@ -41,7 +41,7 @@ def step(s0: Any, s1: Any, s2: Any, s3: Any) -> Any:
     return drawn, s0, s1, s2, s3
 
 
-@njit(cache=True)
+@njit(always=True, cache=True)
 def below(bound: Any, s0: Any, s1: Any, s2: Any, s3: Any) -> Any:
     """A uniform integer in 0 .. bound-1, bound at most 2^32 (Lemire, with rejection), and the next state."""
     while True:
@@ -53,7 +53,7 @@ def below(bound: Any, s0: Any, s1: Any, s2: Any, s3: Any) -> Any:
             return product >> _U(32), s0, s1, s2, s3
 
 
-@njit(cache=True)
+@njit(always=True, cache=True)
 def shuffle(values: Any, state: Any) -> None:
     """A uniform permutation in place (Fisher and Yates); at most 2^32 values."""
     s0, s1, s2, s3 = state[0], state[1], state[2], state[3]
@@ -66,7 +66,7 @@ def shuffle(values: Any, state: Any) -> None:
     state[0], state[1], state[2], state[3] = s0, s1, s2, s3
 
 
-@njit(cache=True)
+@njit(always=True, cache=True)
 def draw_with_replacement(values: Any, count: int, state: Any) -> Any:
     """`count` independent uniform draws from values; at most 2^32 values."""
     s0, s1, s2, s3 = state[0], state[1], state[2], state[3]
@@ -79,7 +79,7 @@ def draw_with_replacement(values: Any, count: int, state: Any) -> Any:
     return found
 
 
-@njit(cache=True)
+@njit(always=True, cache=True)
 def reported_ones(values: Any, start: int, stop: int, threshold: int, flip: Any, state: Any) -> int:
     """How many of the users values[start:stop] report a one to "is your value at most the threshold?"."""
     s0, s1, s2, s3 = state[0], state[1], state[2], state[3]
