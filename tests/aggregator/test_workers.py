@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -130,3 +131,20 @@ def test_a_worker_that_cannot_start_ends_the_server_with_one_line(tmp_path: Path
         ServerProcess(settings, log=tmp_path / "log").start()
     lines = [line for line in (tmp_path / "log").read_text().splitlines() if not line.startswith("{")]
     assert lines == ["privquant: a worker cannot start: the database does not allow this user to do that"]
+
+
+def test_a_supervisor_killed_with_words_unread_is_gone_all_the_same() -> None:
+    """The line is then reset, not closed; a worker that only looked for its end stayed for ever."""
+    code = (
+        "import socket, sys; from privquant.aggregator.workers import SupervisorLine;"
+        "line = SupervisorLine(socket.socket(fileno=int(sys.argv[1]))); line.say_ready(); print('.', flush=True);"
+        "import time; time.sleep(60)"
+    )
+    ours, theirs = socket.socketpair()
+    with theirs:
+        command = [sys.executable, "-c", code, str(theirs.fileno())]
+        worker = subprocess.Popen(command, stdout=subprocess.PIPE, pass_fds=[theirs.fileno()])
+    assert worker.stdout is not None
+    worker.stdout.readline()
+    ours.close()  # with the word of being ready unread in it
+    assert worker.wait(20) == -signal.SIGTERM

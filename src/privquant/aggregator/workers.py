@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -157,10 +158,13 @@ class SupervisorLine:
         self._line.sendall(why.encode()[:_MOST_WORDS])
 
     def _end_with_supervisor(self) -> None:
-        if not self._line.recv(1):
-            os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(_LAST_SECONDS)
-            os._exit(1)
+        # A supervisor killed before it read what was said resets the line instead of closing it.
+        with suppress(ConnectionError):
+            if self._line.recv(1):
+                return
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(_LAST_SECONDS)
+        os._exit(1)
 
 
 def inherited() -> tuple[socket.socket, SupervisorLine] | None:

@@ -14,7 +14,7 @@ from statement_shapes import SMOOTH_SHAPES, STATEMENT_SHAPES
 
 from privquant._numba import njit
 from privquant.domain import Integers
-from privquant.lab.engine.crowd import at_most, draw, fill, new_cells
+from privquant.lab.engine.crowd import at_most, draw, fill, new_crowd
 from privquant.lab.engine.samplers import binomial
 from privquant.lab.sample import Sample
 from privquant.lab.shapes import SHAPES, distribution
@@ -204,7 +204,7 @@ def runs(shape, schedule, *, size, users, epsilon, quantile, trials, seed, fligh
     room = users + 64 if schedule in ("in flight", "rounds") else 4096
     room = min(room, users + 64)
     table, own = new_table(room, coins=len(order)), new_table(room, coins=len(order))
-    cells = new_cells(room)
+    cells = new_crowd(room)
     log = np.zeros((users + 64, _COLUMNS), np.int64)
     found = np.empty(len(template.quantiles), np.int64)
     within = _slack_of(template, which)

@@ -124,7 +124,8 @@ def test_half_of_its_width_does_not():
 def test_it_is_withheld_where_lumps_show():
     found = looked("five_categories", "sequential", 40, 5, size=10**6, users=20_000, epsilon=2.0, quantile=0.5)
     lumps = [one for one, _ in found if isinstance(one, Lump)]
-    assert len(lumps) >= 0.9 * len(found)
+    # seen in about nine of ten runs here; with a true share of .85, fewer than 28 of 40 have a probability of .004
+    assert len(lumps) >= 0.7 * len(found)
     assert np.median([one.jump for one in lumps]) > 0.05
 
 

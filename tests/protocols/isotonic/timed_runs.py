@@ -11,7 +11,7 @@ from statement_runs import reported, world_of
 
 from privquant._numba import njit
 from privquant.domain import Integers
-from privquant.lab.engine.crowd import fill, new_cells
+from privquant.lab.engine.crowd import fill, new_crowd
 from privquant.lab.sample import Sample
 from privquant.lab.shapes import shape
 from privquant.protocols.isotonic.allocation import answers
@@ -90,7 +90,7 @@ def timed(kind, share, lie, *, name, quantile, users, epsilon, guarded, runs, se
     rng = np.random.default_rng(seed)
     template = Isotonic(Integers(0, size - 1), users=users, epsilon=epsilon, quantile=quantile)
     room = users + 64
-    table, arrivals, cells = new_table(room), new_arrivals(room), new_cells(room)
+    table, arrivals, cells = new_table(room), new_arrivals(room), new_crowd(room)
     kept = np.ones(epochs_of(users), np.bool_)
     shifts, evidence, dropped = np.empty(runs), np.empty(runs), np.empty(runs)
     for number in range(runs):

@@ -39,7 +39,6 @@ _LONGEST_EXACT = 5000
 _BAND = 9.0
 
 
-@njit(cache=True)
 def crossing_probability(steps: int, p: float, level: float) -> float:
     """Probability that m p - Bin(m, p) reaches `level` for some m <= steps; exact, by dynamic programme."""
     band = _BAND * math.sqrt(p * (1.0 - p) * steps) + 2.0
@@ -50,15 +49,16 @@ def crossing_probability(steps: int, p: float, level: float) -> float:
     high = 0
     for m in range(1, steps + 1):
         alive[high + 1] = 0.0
-        for y in range(high + 1, low, -1):
-            alive[y] = alive[y] * (1.0 - p) + alive[y - 1] * p
-        alive[low] *= 1.0 - p
+        among = alive[low : high + 2]
+        ones = among[:-1] * p
+        among *= 1.0 - p
+        among[1:] += ones
         high += 1
         while low <= high and m * p - low >= level - 1e-12:
-            crossed += alive[low]
+            crossed += float(alive[low])
             low += 1
         while high > low and high - m * p > band:
-            crossed += alive[high]
+            crossed += float(alive[high])
             high -= 1
     return crossed
 
@@ -80,11 +80,10 @@ def walk_bound(steps: int, p: float, alpha: float) -> float:
     low, high = 0.0, steps * p
     if crossing_probability(steps, p, high) > alpha:
         return math.inf
-    guess = 2.2 * deviation
-    if guess < high and crossing_probability(steps, p, guess) > alpha:
-        low = guess
-        if 2.5 * deviation < high and crossing_probability(steps, p, 2.5 * deviation) <= alpha:
-            high = 2.5 * deviation
+    # The level by reflection will do, and the smallest lies a few steps below it.
+    reflected = min(_reflected_bound(steps, p, alpha), high)
+    if crossing_probability(steps, p, max(reflected - 4.0, 0.0)) > alpha:
+        low, high = max(reflected - 4.0, 0.0), reflected
     while high - low > 1e-3 * deviation:
         middle = 0.5 * (low + high)
         if crossing_probability(steps, p, middle) <= alpha:
