@@ -1,4 +1,4 @@
-"""What the pages name is there: links and their headings, files, modules, commands with their options, make targets."""
+"""What the pages name is there: links, headings, files, modules, commands with their options, make targets."""
 
 import re
 import shlex
@@ -43,9 +43,8 @@ def broken_links(text, page):
             continue
         name, _, anchor = target.partition("#")
         file = page.parent / name
-        if name and not file.exists():
-            yield target
-        elif anchor and anchor not in anchors(file.read_text() if name else text):
+        there = file.exists() if name else True
+        if not there or (anchor and anchor not in anchors(file.read_text() if name else text)):
             yield target
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from privquant.errors import InvalidInput
+from privquant.privacy import shuffle
 from privquant.privacy.coin import Coin
 from privquant.privacy.comparison import coin_noise, ladder, saving, savings, users_needed, verdicts, whole_error
 

@@ -2,8 +2,8 @@
 
 One measure is the coin-noise error: the standard deviation that the coins alone add to a rate estimated from a
 batch of b reports, sqrt(p q / b) / (p - q). The same (epsilon, delta) allows a more honest coin under a tighter
-account, so the same error needs fewer users. The other is what a user of the result sees where the batch is itself a
-sample: coin noise and the sampling error of b people together, at a rate of one half.
+account, so the same error needs fewer users. The other is what a user of the result sees where the batch is itself
+a sample: coin noise and the sampling error of b people together, at a rate of one half.
 """
 
 from __future__ import annotations
