@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test test-full lint bench paper system clean
 
-demo: $(VENV)/.run
+demo: $(VENV)/.demo
 	$(BIN)/privquant demo
 
 test: $(VENV)/.dev system lint
@@ -35,13 +35,17 @@ system:
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	$(PIP) -e ".[demo]"
+	touch $@
+
 $(VENV)/.run: pyproject.toml | $(BIN)/python
 	$(PIP) -e ".[all]"
-	touch $@
+	touch $@ $(VENV)/.demo
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(PIP) -e ".[dev]"
-	touch $@ $(VENV)/.run
+	touch $@ $(VENV)/.run $(VENV)/.demo
 
 clean:
 	rm -rf $(VENV) out

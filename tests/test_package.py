@@ -101,6 +101,32 @@ def test_the_command_line_runs_without_the_service():
         assert len(done.stderr.strip().splitlines()) == 1
 
 
+def test_the_demo_needs_its_own_extra_alone():
+    """The server on SQLite and its devices load without what the other extras bring."""
+    others = {"numba", "matplotlib", "pyarrow", "pandas", "polars", "scipy", "asyncpg", "uvloop", "httptools",
+              "websockets", "watchfiles", "yaml", "dotenv", "httpx", "psutil"}  # fmt: skip
+    code = """
+from pathlib import Path
+import privquant.aggregator.demo, privquant.aggregator.demo_devices, privquant.cli.demo
+from privquant.aggregator.api import build_api
+from privquant.aggregator.service import open_device_store
+from privquant.aggregator.settings import Settings
+print("loaded")
+open_device_store(Settings(data=Path("nowhere"), database="postgresql://nobody@127.0.0.1:1/none"))
+"""
+    done = run_without(others, code)
+    assert done.stdout == "loaded\n", done.stderr
+    assert "blocked: asyncpg" in done.stderr  # the twin: what needs another extra is found out
+
+
+def test_a_server_on_postgresql_says_what_is_missing():
+    verb = ["serve", "--database", "postgresql://nobody@127.0.0.1:1/none", "--port", "0"]
+    main = f"import sys; sys.argv = ['privquant', *{verb}]; from privquant.cli import main; main()"
+    done = run_without({"asyncpg"}, main)
+    assert done.returncode == 2
+    assert "needs asyncpg, which is not installed: pip install 'privquant[service]'" in done.stderr
+
+
 def test_version_and_public_names():
     assert privquant.__version__[0].isdigit()
     for name in privquant.__all__:

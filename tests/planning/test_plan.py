@@ -165,7 +165,7 @@ def test_liars_are_a_fraction():
 
 
 def test_the_limit_of_the_very_people_asked_has_no_sampling_error():
-    """The .93 of docs/isotonic.md: 2,500 users, within 4 points, at the median."""
+    """The .93 of docs/isotonic-lab.md: 2,500 users, within 4 points, at the median."""
     settings = {"alpha": 0.04, "epsilon": 0.879, "confidence": 0.93}
     assert limits.limit_of_the_asked(**settings) == pytest.approx(2500, rel=0.02)
     assert limits.limit_of_the_asked(**settings) < 0.85 * limits.information_limit(**settings)

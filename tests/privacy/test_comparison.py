@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from privquant.errors import InvalidInput
+from privquant.privacy import shuffle
 from privquant.privacy.coin import Coin
-from privquant.privacy.comparison import coin_noise, ladder, saving, savings, users_needed, verdicts
+from privquant.privacy.comparison import coin_noise, ladder, saving, savings, users_needed, verdicts, whole_error
 
 
 def test_coin_noise_is_the_spread_of_a_simulated_batch() -> None:
@@ -44,6 +45,22 @@ def test_over_twenty_times_fewer_at_a_thousand() -> None:
     # The number is the edge: one user fewer has more noise than the exact batch.
     assert users_needed(noise=row.noise, epsilon=0.1, delta=1e-8, method="lemma") == row.needed
     assert coin_noise(0.1, row.needed) <= row.noise < coin_noise(0.1, row.needed - 1)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "batch", "ratio"),
+    [(0.1, 1_000, 40.1), (0.1, 1_000_000, 1.51), (0.5, 1_000_000, 1.02), (1.0, 1_000, 3.91), (2.0, 1_000_000, 1.0)],
+)
+def test_what_a_sample_gains(epsilon: float, batch: int, ratio: float) -> None:
+    """The error of drawing people is the same under every account, so less is gained than as to coin noise."""
+    row = saving(epsilon=epsilon, delta=1e-8, batch=batch)
+    assert row.ratio_of_a_sample == pytest.approx(ratio, rel=0.005)
+    assert row.ratio_of_a_sample < row.ratio
+    lemma = shuffle.local_epsilon(epsilon=epsilon, delta=1e-8, batch=row.needed_of_a_sample, method="lemma")
+    here = whole_error(row.local_epsilon, batch)
+    assert whole_error(lemma, row.needed_of_a_sample) == pytest.approx(here, rel=1e-3)
+    # By hand: a report is a one with probability 1/2, and the rate is read off with a slope of kappa.
+    assert here == pytest.approx(0.5 / math.tanh(row.local_epsilon / 2) / math.sqrt(batch), rel=1e-9)
 
 
 def test_exact_accounting_saves_nothing_against_itself() -> None:

@@ -132,6 +132,8 @@ def _database_answers(settings: Settings) -> None:
 
     try:
         asyncio.run(look())
+    except ImportError:  # the driver: the command line says what to install
+        raise
     except Exception as error:
         reason = "it took too long" if isinstance(error, TimeoutError) else (str(error).splitlines() or [""])[0]
         where = urlsplit(settings.database)

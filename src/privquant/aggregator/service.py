@@ -21,7 +21,6 @@ from privquant.aggregator.settings import Settings
 from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, DeviceStore, Unavailable
 from privquant.aggregator.store.migrate import migrate, open_engine
 from privquant.aggregator.store.operator_queries import manifest_of
-from privquant.aggregator.store.postgres import PostgresDeviceStore
 from privquant.aggregator.store.sqlite import SqliteDeviceStore
 from privquant.wire import Manifest, fingerprint
 
@@ -31,7 +30,11 @@ _DEADLINES = 5.0
 
 
 def open_device_store(settings: Settings) -> DeviceStore:
-    return PostgresDeviceStore(settings.database) if settings.database else SqliteDeviceStore(settings.sqlite_file)
+    if not settings.database:
+        return SqliteDeviceStore(settings.sqlite_file)
+    from privquant.aggregator.store.postgres import PostgresDeviceStore  # its driver is not needed on SQLite
+
+    return PostgresDeviceStore(settings.database)
 
 
 class Service:

@@ -133,8 +133,17 @@ def _compare(delta: float, plot: Path | None, as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"Users needed for the same coin-noise error, delta {delta:g}")
-    for heading in ("epsilon", "exact: users", "local epsilon", "error, points", "lemma: users", "times fewer"):
+    table = Table(title=f"Users needed for the same coin noise, delta {delta:g}; last column: coins and drawing")
+    headings = (
+        "epsilon",
+        "exact: users",
+        "local epsilon",
+        "noise, points",
+        "lemma: users",
+        "times fewer",
+        "of a sample",
+    )
+    for heading in headings:
         table.add_column(heading, justify="right", overflow="fold")
     for row in rows:
         table.add_row(
@@ -144,5 +153,6 @@ def _compare(delta: float, plot: Path | None, as_json: bool) -> None:
             f"{100 * row.noise:.3g}",
             f"{row.needed:,}",
             f"{row.ratio:.1f}",
+            f"{row.ratio_of_a_sample:.2f}",
         )
     Console().print(table)

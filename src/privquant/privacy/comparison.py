@@ -1,14 +1,15 @@
 """The methods of accounting side by side, and what a better one saves in users.
 
-The measure is the coin-noise error: the standard deviation that the coins alone add to a rate estimated from a
+One measure is the coin-noise error: the standard deviation that the coins alone add to a rate estimated from a
 batch of b reports, sqrt(p q / b) / (p - q). The same (epsilon, delta) allows a more honest coin under a tighter
-account, so the same error needs fewer users.
+account, so the same error needs fewer users. The other is what a user of the result sees where the batch is itself
+a sample: coin noise and the sampling error of b people together, at a rate of one half.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,11 @@ def coin_noise(local_epsilon: float, batch: int) -> float:
     """Standard deviation of the estimated rate that the coins of a batch cause."""
     coin = Coin.of(local_epsilon)
     return math.sqrt(coin.flip * (1.0 - coin.flip) / check_count(batch, "batch", 1)) / coin.kappa
+
+
+def whole_error(local_epsilon: float, batch: int) -> float:
+    """Standard deviation of the estimated rate of a population from which the batch was drawn, at a rate of 1/2."""
+    return math.hypot(coin_noise(local_epsilon, batch), 0.5 / math.sqrt(batch))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +91,10 @@ def verdicts(
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """A batch accounted for exactly, and the batch that another method needs for the same coin-noise error."""
+    """A batch accounted for exactly, and the batches that another method needs for the same error.
+
+    `needed` is for the same coin noise, `needed_of_a_sample` for the same whole error where the batch is a sample.
+    """
 
     epsilon: float
     batch: int
@@ -93,26 +102,40 @@ class Saving:
     noise: float
     method: str
     needed: int
+    needed_of_a_sample: int
 
     @property
     def ratio(self) -> float:
         return self.needed / self.batch
 
+    @property
+    def ratio_of_a_sample(self) -> float:
+        return self.needed_of_a_sample / self.batch
+
     def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__} | {"ratio": self.ratio}
+        ratios = {"ratio": self.ratio, "ratio_of_a_sample": self.ratio_of_a_sample}
+        return {name: getattr(self, name) for name in self.__slots__} | ratios
 
 
-def users_needed(*, noise: float, epsilon: float, delta: float, method: str, least: int = 1) -> int:
-    """The smallest batch whose coin-noise error is at most `noise` when `method` calibrates the coin."""
+def users_needed(
+    *,
+    noise: float,
+    epsilon: float,
+    delta: float,
+    method: str,
+    least: int = 1,
+    error: Callable[[float, int], float] = coin_noise,
+) -> int:
+    """The smallest batch whose error (coin noise, unless another is given) is at most `noise` by `method`."""
 
     def enough(batch: int) -> bool:
         local = shuffle.local_epsilon(epsilon=epsilon, delta=delta, batch=batch, method=method)
-        return coin_noise(local, batch) <= noise
+        return error(local, batch) <= noise
 
     low, high = least - 1, least
     while not enough(high):
         if high >= shuffle.LARGEST_BATCH:
-            raise InvalidInput(f"a coin-noise error of {noise:g} needs more than {shuffle.LARGEST_BATCH} users")
+            raise InvalidInput(f"an error of {noise:g} needs more than {shuffle.LARGEST_BATCH} users")
         low, high = high, min(2 * high, shuffle.LARGEST_BATCH)
     while high - low > 1:
         middle = (low + high) // 2
@@ -127,8 +150,11 @@ def saving(*, epsilon: float, delta: float, batch: int, method: str = "lemma") -
     """How many users `method` (the paper's lemma) needs for the error that `batch` users have exactly."""
     local = shuffle.local_epsilon(epsilon=epsilon, delta=delta, batch=batch)
     noise = coin_noise(local, batch)
-    needed = users_needed(noise=noise, epsilon=epsilon, delta=delta, method=method, least=max(1, batch // 2))
-    return Saving(epsilon, batch, local, noise, method, needed)
+    least = max(1, batch // 2)
+    needed = users_needed(noise=noise, epsilon=epsilon, delta=delta, method=method, least=least)
+    whole = whole_error(local, batch)
+    sampled = users_needed(noise=whole, epsilon=epsilon, delta=delta, method=method, least=least, error=whole_error)
+    return Saving(epsilon, batch, local, noise, method, needed, sampled)
 
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
