@@ -31,6 +31,7 @@ _WHERE = {
     "LogGrid": "privquant.domain",
     # What comes back
     "Estimate": "privquant.messages",
+    "Estimates": "privquant.estimates",
     "Guarantee": "privquant.messages",
     "ShuffledRound": "privquant.messages",
     "Interval": "privquant.messages",
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from privquant.errors import MissingDependency as MissingDependency
     from privquant.errors import PrivquantError as PrivquantError
     from privquant.errors import ProtocolError as ProtocolError
+    from privquant.estimates import Estimates as Estimates
     from privquant.lab.populations import Coins as Coins
     from privquant.lab.populations import CountUsers as CountUsers
     from privquant.lab.populations import Users as Users

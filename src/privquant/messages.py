@@ -13,9 +13,11 @@ import base64
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
-from privquant.errors import ProtocolError
+from privquant.cards import card
+from privquant.errors import InvalidInput, ProtocolError
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,9 @@ class TreeReport:
     index: int | None = None
     bit: int | None = None
 
+
+# How the note ends that `stated` puts on an answer from too few reports.
+SAYS_NOTHING = "say next to nothing about the quantile"
 
 AnyQuery = Query | TreeQuery
 AnyReport = Report | TreeReport
@@ -340,6 +345,17 @@ class Certain:
         form = {name: getattr(self, name) for name in self.__slots__}
         return form | {"low": _finite(self.low), "high": _finite(self.high)}
 
+    def unbounded(self) -> list[str]:
+        """The sides, of "lower" and "upper", on which it says nothing about the quantile itself."""
+        return [
+            side
+            for side, end, reached in (
+                ("lower", self.low, self.quantile - self.within <= 0.0),
+                ("upper", self.high, self.quantile + self.within >= 1.0),
+            )
+            if end is None or reached
+        ]
+
     def __str__(self) -> str:
         where = f"from {_shown(self.low)} to {_shown(self.high)}"
         if self.low is None and self.high is None:
@@ -348,14 +364,7 @@ class Certain:
             where = f"of {_shown(self.low)} or more"
         elif self.low is None:
             where = f"of {_shown(self.high)} or less"
-        sides = [
-            side
-            for side, end, reached in (
-                ("lower", self.low, self.quantile - self.within <= 0.0),
-                ("upper", self.high, self.quantile + self.within >= 1.0),
-            )
-            if end is None or reached
-        ]
+        sides = self.unbounded()
         end = f"; no {' and no '.join(sides)} bound on the quantile itself from so few users" if sides else ""
         return (
             f"certain, for any data: with {100 * self.confidence:g} % confidence some value {where} has a rank "
@@ -437,6 +446,23 @@ def error_statement(form: Mapping[str, Any] | None) -> Certain | Typical | Lump 
 
 
 @dataclass(frozen=True, slots=True)
+class Record:
+    """What a run of isotonic search heard, kept so that it can be drawn.
+
+    Parameters
+    ----------
+    state : mapping
+        The protocol's `state()`: its settings and its counts.
+    order : tuple of int, optional
+        The thresholds of this quantile's search in the order in which each was first heard; None where that is not
+        known, because the run was taken up from a state.
+    """
+
+    state: Mapping[str, Any]
+    order: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """An answer: the value, what it is a quantile of, and what it cost in users and privacy.
 
@@ -468,6 +494,9 @@ class Estimate:
         Reports heard but not used, late to a closed round.
     notes : tuple of str
         What else is to be said, by `stated` and by who prepared the data; a protocol leaves it empty.
+    record : Record, optional
+        The run's own counts, for `plot`; kept by `stated`, of isotonic search. No part of what the estimate says:
+        not compared, not shown, not in `to_dict()`.
     """
 
     value: int | float | None
@@ -483,10 +512,11 @@ class Estimate:
     rank: Rank | None = None
     unused: int = 0
     notes: tuple[str, ...] = ()
+    record: Record | None = field(default=None, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON, which has no infinity: the value of a grid's last bin is null, beside its bin."""
-        form = {name: getattr(self, name) for name in self.__slots__}
+        form = {name: getattr(self, name) for name in self.__slots__ if name != "record"}
         form["value"] = _finite(self.value)
         form["guarantee"] = self.guarantee.to_dict()
         for name in ("interval", "certain", "typical", "rank"):
@@ -495,17 +525,96 @@ class Estimate:
         form["notes"] = list(self.notes)
         return form
 
+    def _answered(self) -> int | float:
+        if self.value is None:
+            raise InvalidInput(
+                f"there is no number in this estimate ({self._no_answer()}); .value is None until there is one"
+            )
+        return self.value
+
+    def _no_answer(self) -> str:
+        return f"no answer: {self.notes[0]}" if self.notes else "no answer yet"
+
+    def __float__(self) -> float:
+        return float(self._answered())
+
+    def __format__(self, spec: str) -> str:
+        """The value in a format of numbers, such as ".0f"; without one, the whole estimate as `str` has it."""
+        return format(self._answered(), spec) if spec else str(self)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the run: reports by threshold, the curve fitted to them, the answer and its range.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure unless given, with the search as it went in a second panel where that is
+            known.
+
+        Returns
+        -------
+        matplotlib Axes
+            The one with the reports; its `figure` can be saved.
+
+        Raises
+        ------
+        InvalidInput
+            Where there is nothing to draw: other protocols than isotonic search keep no reports by threshold.
+        MissingDependency
+            Without matplotlib.
+        """
+        # By name: a device has messages, and neither numpy nor anything to draw with.
+        return import_module("privquant.planning.picture").draw(self, ax)
+
+    def _repr_html_(self) -> str:
+        """A small card, for notebooks."""
+        rows = [("typical", self._typical_words()), ("certain", self._certain_words())]
+        if self.rank is not None:
+            rows.append(("rank", str(self.rank)))
+        if self.interval is not None:
+            rows.append(("interval", str(self.interval)))
+        rows += [
+            ("users", f"{self.users:,} heard" + (f", {self.unused:,} too late to be used" if self.unused else "")),
+            ("privacy", str(self.guarantee)),
+            *(("note", note) for note in self.notes),
+        ]
+        value = self._no_answer() if self.value is None else _shown(self.value)
+        title = f"quantile {self.quantile:g}, {self.protocol}" + (f", in {self.bin}" if self.bin else "")
+        return card(value, title, [(name, text) for name, text in rows if text])
+
+    def cells(self) -> tuple[str, str, str, str, str]:
+        """A line of a table: quantile, value, what is typical, what is certain, users."""
+        value = self._no_answer() if self.value is None else self.bin or _shown(self.value)
+        typical = self._typical_words() or (f"+- {100 * self.rank.within:.2g} points of rank" if self.rank else "-")
+        nothing = "says next to nothing" if self._says_nothing() else "-"
+        return f"{self.quantile:g}", value, typical, self._certain_words() or nothing, f"{self.users:,}"
+
+    def _typical_words(self) -> str:
+        """The typical range in a few words; empty where nothing is said."""
+        if isinstance(self.typical, Typical):
+            return f"{_shown(self.typical.low)} .. {_shown(self.typical.high)}"
+        return "lumpy data" if self.typical is not None else ""
+
+    def _certain_words(self) -> str:
+        """The certain range in a few words; empty where nothing is said."""
+        if self.certain is None:
+            return ""
+        low, high = (_shown(end) for end in (self.certain.low, self.certain.high))
+        sides = self.certain.unbounded()
+        end = f", no {' and no '.join(sides)} bound from so few users" if sides else ""
+        return f"{low} .. {high} to {100 * self.certain.within:.2g} points of rank{end}"
+
     def __repr__(self) -> str:
         shown = f"{self.value}"
         if self.value is None:
-            shown = f"no answer: {self.notes[0]};" if self.notes else "no answer yet"
+            shown = f"{self._no_answer()};" if self.notes else self._no_answer()
         where = f" in {self.bin}" if self.bin is not None else ""
         privacy = f"epsilon={self.guarantee.epsilon:.4g}"
         if self.guarantee.delta:
             privacy += f", delta={self.guarantee.delta:.2g}"
         interval = f", {self.interval}" if self.interval is not None else ""
-        if self.typical is not None or self.certain is not None:
-            interval += f"; {self._known()}"
+        if known := self._known():
+            interval += f"; {known}"
         return (
             f"Estimate({shown}{where} at quantile {self.quantile:g}{interval}; {self.users} users heard, "
             f"{self.guarantee.trust} {privacy}, {self.protocol})"
@@ -513,12 +622,11 @@ class Estimate:
 
     def _known(self) -> str:
         """How far off it may be, in a few words; the whole sentences are those of `typical` and `certain`."""
-        parts = []
+        typical, certain = self._typical_words(), self._certain_words()
         if isinstance(self.typical, Typical):
-            parts.append(f"typically {_shown(self.typical.low)} .. {_shown(self.typical.high)}")
-        elif self.typical is not None:
-            parts.append("lumpy data")
-        if self.certain is not None:
-            low, high = (_shown(end) for end in (self.certain.low, self.certain.high))
-            parts.append(f"certain {low} .. {high} to {100 * self.certain.within:.2g} points of rank")
-        return ", ".join(parts)
+            typical = f"typically {typical}"
+        nothing = "so few that this says next to nothing" if self._says_nothing() else ""
+        return ", ".join(part for part in (typical, f"certain {certain}" if certain else "", nothing) if part)
+
+    def _says_nothing(self) -> bool:
+        return any(note.endswith(SAYS_NOTHING) for note in self.notes)

@@ -18,6 +18,7 @@ from privquant._numba import HAVE_NUMBA
 from privquant.columns import to_indices
 from privquant.domain import Domain, given_domain
 from privquant.errors import InvalidInput
+from privquant.estimates import Estimates
 from privquant.lab.engine import simulate_by_asking, simulator
 from privquant.lab.outside import warned
 from privquant.lab.populations import population_of
@@ -112,7 +113,7 @@ def quantile(
     fractions: str = ...,
     progress: Progress | None = ...,
     **options: Any,
-) -> list[Estimate]: ...
+) -> Estimates: ...
 
 
 def quantile(
@@ -130,7 +131,7 @@ def quantile(
     fractions: str = "refuse",
     progress: Progress | None = None,
     **options: Any,
-) -> Estimate | list[Estimate]:
+) -> Estimate | Estimates:
     """One quantile, or several, of a column, as a private collection would have found them.
 
     Parameters
@@ -168,8 +169,8 @@ def quantile(
 
     Returns
     -------
-    Estimate or list of Estimate
-        A sequence of quantiles gives a list, in the order asked for.
+    Estimate or Estimates
+        A sequence of quantiles gives a list, in the order asked for, that prints as a table.
 
     Warns
     -----
@@ -214,7 +215,7 @@ def quantile(
         noted = [warned(e, values, domain, missing=missing, fractions=fractions) for e in noted]
     if isinstance(q, numbers.Real):
         return noted[0]
-    return [noted[wanted.index(one)] for one in asked]
+    return Estimates(noted[wanted.index(one)] for one in asked)
 
 
 def _one_or_several(quantiles: tuple[float, ...]) -> float | list[float]:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from privquant.messages import Estimate, Guarantee, Interval, Rank
+from privquant.messages import SAYS_NOTHING, Estimate, Guarantee, Interval, Rank, Record
 from privquant.planning.error_statements import certain_of, typical_of
 from privquant.planning.rank import rank_within
 from privquant.privacy.coin import Coin
@@ -61,14 +61,22 @@ def stated(estimate: Estimate, protocol: Protocol) -> Estimate:
     where = (protocol, estimate.quantile, estimate.index)
     certain, typical = certain_of(*where), typical_of(*where)
     if certain is None and typical is None and protocol.domain.size > 1:
-        nothing = f"{estimate.users:,} reports at this epsilon say next to nothing about the quantile"
+        nothing = f"{estimate.users:,} reports at this epsilon {SAYS_NOTHING}"
         whole = replace(whole, notes=notes if nothing in notes else (*notes, nothing))
-    return replace(whole, certain=certain, typical=typical)
+    return replace(whole, certain=certain, typical=typical, record=_record(protocol, estimate.quantile))
 
 
 def stated_estimates(protocol: Protocol) -> list[Estimate]:
     """The estimates of all quantiles, each with what may be said of it."""
     return [stated(estimate, protocol) for estimate in protocol.estimates()]
+
+
+def _record(protocol: Isotonic, quantile: float) -> Record:
+    """What `Estimate.plot` draws: all that was heard, and how the search for this quantile went."""
+    heard, roles = protocol.as_heard(), protocol.course.roles
+    which = protocol.quantiles.index(quantile)
+    order = None if heard is None else [threshold for _, arm, _, threshold in heard if arm // roles == which]
+    return Record(protocol.state(), None if order is None else tuple(order))
 
 
 def _failure(protocol: Protocol) -> str | None:

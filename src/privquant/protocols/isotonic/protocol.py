@@ -85,6 +85,7 @@ class Isotonic(ThresholdProtocol):
         self._table = self._empty()
         self._round_thresholds: dict[int, int] = {}
         self._known: dict[tuple[int, int], int] = {}
+        self._order_known = True
 
     def options(self) -> dict[str, Any]:
         rounds = None if self.rounds is None else [list(pair) for pair in self.rounds]
@@ -240,6 +241,7 @@ class Isotonic(ThresholdProtocol):
             raise ProtocolError("only runs of isotonic search with the same settings can be merged")
         for key, (answered, ones) in other._counts.items():
             self._add(key, answered, ones)
+        self._order_known = False
         self.heard += other.heard
         self.given_up += other.given_up
         self.asked += other.asked
@@ -248,6 +250,15 @@ class Isotonic(ThresholdProtocol):
         """The table: ((phase, arm, coin, threshold), reports, ones), in the order of the keys."""
         for key in sorted(self._counts):
             yield key, self._counts[key][0], self._counts[key][1]
+
+    def as_heard(self) -> list[Key] | None:
+        """The keys of the table in the order in which each was first heard.
+
+        Fixed rounds are numbered. Otherwise a state and a merged run have their counts sorted: then None.
+        """
+        if self.rounds is not None:
+            return sorted(self._counts)
+        return list(self._counts) if self._order_known else None
 
     # -- answering ---------------------------------------------------------------------------------------------
 
@@ -315,6 +326,7 @@ class Isotonic(ThresholdProtocol):
         for phase, arm, coin, threshold, answered, ones in progress["counts"]:
             self._check_query(Query(threshold, coin, phase, arm))
             self._add((phase, arm, coin, threshold), answered, ones)
+        self._order_known = not self._counts
 
 
 def _check_share(value: float, name: str, most: float) -> float:
