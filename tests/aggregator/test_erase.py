@@ -168,3 +168,13 @@ def test_the_command_does_not_say_erased_when_it_is_not(
         campaign.delete("ab", yes=True)
     assert end.value.exit_code == 1
     assert capsys.readouterr().err == "deleted, not erased: bytes may remain\n"
+
+
+def test_a_user_who_does_not_own_the_database_is_told_what_is_left(fresh_database: str, tmp_path: Path) -> None:
+    """The planner's samples are the owner's to rewrite; PostgreSQL skips them with a warning, and that is heard."""
+    name = f"guest_{fresh_database.rpartition('_')[2]}"
+    sql(fresh_database, f"CREATE ROLE {name} LOGIN", f"GRANT ALL ON SCHEMA public TO {name}", "SELECT 1")
+    theirs = fresh_database.replace("//privquant@", f"//{name}@")
+    Scene(tmp_path, theirs)  # makes the tables, as this user
+    assert asyncio.run(rewrite(theirs, TABLES, 0.1)) == ("pg_catalog.pg_statistic",)
+    assert asyncio.run(rewrite(fresh_database, TABLES, 0.1)) == ()
