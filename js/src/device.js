@@ -111,7 +111,7 @@ export class AnsweringDevice {
     const rule = this.#rule(measurement);
     await checkCampaign(rule, manifest);
     checkBudget(rule, manifest, await this.ledger.answers(measurement));
-    const index = rule.domain.index(value);
+    const index = manifest.domain.index(value);
     const token = await this.#token(invite);
     if (invite.link !== null) await claim(invite, token, caller);
     const { threshold, ticket } = await fetchTicket(manifest, token, caller);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -18,12 +19,13 @@ from typing import Any
 import pytest
 from scene import Scene, manifest
 
-from privquant.aggregator.invite_page import invite_page, missing_page, policy_of
+from privquant.aggregator.invite_page import invite_page, missing_page
 from privquant.device import spending
+from privquant.device.consent import policy_of
 from privquant.device.policy import load_policy
 from privquant.domain import Grid, Integers, LogGrid
 from privquant.privacy.coin import flip_threshold
-from privquant.wire import Invite
+from privquant.wire import Invite, fingerprint
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
@@ -61,16 +63,28 @@ def test_who_does_what_the_page_says_is_counted(scene: Scene, tmp_path: Path) ->
     status, page, _ = get(invite.partition("#")[0], BROWSER)
     assert status == 200
     assert "How long is your way to work?" in page
-    _, policy, command = commands(page)
-    (tmp_path / "policy.toml").write_text(f'ledger = "{tmp_path}/ledger"\n' + policy)
+    _, allow, policy, command = commands(page)
     address = Invite.parse(invite).to_url()
-    words = shlex.split(command.replace(f"{invite.partition('#')[0]}#...", address).replace("VALUE", "30"))
-    assert words[0] == "privquant"
-    done = subprocess.run(
-        [sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Answered: ")
+
+    def run(command: str, **more: Any) -> str:
+        words = shlex.split(command.replace(f"{invite.partition('#')[0]}#...", address).replace("VALUE", "30"))
+        assert words[0] == "privquant"
+        done = subprocess.run(
+            [sys.executable, "-m", *words],
+            cwd=tmp_path,
+            env=os.environ | {"XDG_STATE_HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            **more,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "How long is your way to work?" in run(allow, input="y\n")
+    assert (tmp_path / "policy.toml").read_text() == policy
+    assert run(command).startswith("Answered: ")
     assert scene.call("GET", f"/v1/campaigns/{campaign}")["heard"] == 1
     scene.call("POST", f"/v1/campaigns/{campaign}/close")
     assert "is <b>closed</b>" in get(invite.partition("#")[0], BROWSER)[1]
@@ -125,6 +139,7 @@ def test_the_policy_of_the_page_allows_the_campaign_and_no_more(
     assert list(rules) == ["pay.2026"]
     rule = rules["pay.2026"]
     assert (rule.domain.to_dict(), rule.answers) == (domain.to_dict(), 1)
+    assert rule.issuer_key == fingerprint(asked.issuer)
     assert spending.keeps(rule.max_units, asked.flip_threshold)
     assert spending.cost(asked.flip_threshold) <= rule.lifetime_units
     if epsilon < 40:  # beyond, the coin is as honest as it can be
@@ -146,8 +161,22 @@ def test_the_policy_of_the_page_allows_the_campaign_and_no_more(
         ({"quantiles": (0.1, 0.5, 0.9)}, "open", "the 0.1 quantile, the median and the 0.9 quantile."),
         ({}, "open", "a whole number from 0 to 999"),
         ({"domain": Grid([1.0, 2.5])}, "open", "one of 3 ranges split at 1 to 2.5"),
-        ({"domain": LogGrid(1, 1e6, 5000)}, "open", "edges = [...]"),
+        ({"domain": LogGrid(1, 1e6, 5000)}, "open", '{kind = "log", low = 1.0, high = 1000000.0, bins = 5000}'),
+        ({"domain": Grid(range(5000))}, "open", "It lists all 5,000 edges of the ranges"),
     ],
 )
 def test_what_the_page_says(changes: dict[str, Any], state: str, said: str) -> None:
     assert said in unescape(invite_page(manifest(**changes), state, "https://ask.example.org/c/ab"))
+
+
+@pytest.mark.parametrize(
+    "domain", [LogGrid(1e-3, 1e6, 5000), Grid(range(5000)), Grid(range(50)), Grid([1, 10, 100])]
+)
+def test_no_page_shows_a_policy_that_is_cut_short(domain: Grid, tmp_path: Path) -> None:
+    page = invite_page(manifest(domain=domain), "open", "https://ask.example.org/c/ab")
+    assert "..." not in unescape(page).replace("#...'", "")
+    for text in commands(page):
+        if text.startswith("version"):
+            (tmp_path / "policy.toml").write_text(text)
+            assert load_policy(tmp_path / "policy.toml").measurements["pay.2026"].domain.size == domain.size
+    assert ("too many for this page" in page) == (domain == Grid(range(5000)))

@@ -146,7 +146,8 @@ def test_a_campaign_from_its_commands_through_backup_and_restore(tmp_path: Path)
         late = privquant("campaign", "invites", campaign, 5, tmp_path / "late.csv", **here)
         assert (late.returncode, "the campaign is closed" in late.stderr) == (2, True)
         assert not (tmp_path / "late.csv").exists()
-        out(privquant("campaign", "delete", campaign, "--yes", **here))
+        deleted = privquant("campaign", "delete", campaign, "--yes", **here)
+        assert (deleted.returncode, deleted.stderr.startswith("erased: no byte of its rows is left")) == (0, True)
         assert out(privquant("campaign", "list", **here)) == ""
 
 

@@ -64,6 +64,13 @@ def test_the_command_answers_where_numpy_cannot_be_imported(server, tmp_path):
     assert said[0].startswith("Answered: is steps at most 50?")
 
 
+def test_the_policy_is_written_where_numpy_cannot_be_imported(server, tmp_path):
+    place = tmp_path / "policy.toml"
+    call = f"sys.argv = ['privquant', 'policy', {server.invite()!r}, '--yes', '--out', {str(place)!r}]\n"
+    run(BLOCKED.format(blocked=("numpy",)), call, "from privquant.cli import main\nmain()\n")
+    assert place.read_text().startswith("version = 1")
+
+
 def test_no_source_of_the_device_imports_a_generator_that_can_be_seeded():
     sources = list(Path(privquant.device.__file__).parent.glob("*.py"))
     assert len(sources) > 5

@@ -20,7 +20,7 @@ from privquant.device import (
     TryLater,
 )
 from privquant.device.answer_states import State
-from privquant.domain import Grid, Integers
+from privquant.domain import Grid, Integers, LogGrid
 from privquant.errors import InvalidInput
 from privquant.wire import new_token, problem_body, token_hash
 
@@ -85,6 +85,20 @@ def test_bins_of_a_grid(make_device, server):
     server.publish(domain=grid)
     server.threshold = 1
     assert make_device(domain=grid).answer(server.invite(), 3.3).asked == 2.5
+
+
+@pytest.mark.parametrize(("by", "bit"), [(-5e-13, 0), (0, 1), (5e-13, 1)])
+def test_under_a_log_grid_the_edges_of_the_manifest_decide(server, make_device, by, bit):
+    """The value is the policy's edge; whether it is at most the campaign's is for the campaign's own digits to say.
+
+    At epsilon 40 a coin turns one bit in 2 * 10^17.
+    """
+    ours = LogGrid(1, 1000, 12)
+    edges = [edge * (1 + by) if k == 5 else edge for k, edge in enumerate(ours.edges)]
+    server.publish(domain=Grid(edges), epsilon=40.0, flip_threshold=campaign(epsilon=40.0).manifest.flip_threshold)
+    server.threshold = 5
+    receipt = make_device(domain=ours, max_epsilon=40).answer(server.invite(), ours.edges[5])
+    assert receipt.bit == bit
 
 
 # -- lost messages ------------------------------------------------------------------------------------------

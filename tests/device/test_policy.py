@@ -6,7 +6,8 @@ from decimal import Decimal
 import pytest
 
 from privquant.device import Policy, Rule, load_policy, policy_from_dict
-from privquant.domain import Grid, Integers
+from privquant.device.policy import covers
+from privquant.domain import Grid, Integers, LogGrid
 from privquant.errors import InvalidInput
 
 TOML = """
@@ -25,6 +26,8 @@ issuer_key = "%s"
 domain = {kind = "grid", edges = [50.5, 70, 90]}
 max_epsilon = 1
 """
+
+LOG = {"kind": "log", "low": 1, "high": 9, "bins": 2}
 
 
 @pytest.fixture
@@ -92,6 +95,11 @@ def test_a_ledger_is_found_beside_its_policy_from_anywhere(tmp_path, monkeypatch
         (("measurements", "steps", "answers"), 1.5, "answers must be a whole number"),
         (("measurements", "steps", "issuer_key"), "AB" * 32, "issuer_key must be"),
         (("measurements", "steps", "domain"), {"kind": "circle"}, "not a domain"),
+        (("measurements", "steps", "domain"), {"kind": "log", "low": 1, "high": 9}, "low, high and bins"),
+        (("measurements", "steps", "domain"), LOG | {"low": "x"}, "low must be a number"),
+        (("measurements", "steps", "domain"), LOG | {"high": True}, "high must be a number"),
+        (("measurements", "steps", "domain"), LOG | {"low": 0}, "0 < low < high"),
+        (("measurements", "steps", "domain"), LOG | {"bins": 2.0}, "bins must be a whole number"),
         (("measurements", "steps", "domain"), 7, "domain must be a table"),
         (("measurements", "steps"), 7, "a table is needed"),
         (
@@ -143,3 +151,26 @@ def test_a_file_that_is_not_there_is_refused(tmp_path):
 def test_a_rule_that_is_no_rule_is_refused():
     with pytest.raises(InvalidInput, match="must be a Rule"):
         Policy({"steps": {"max_epsilon": 1}})
+
+
+def test_a_log_grid_may_be_written_by_its_ends(tmp_path):
+    domain = '{kind = "log", low = 0.1, high = 1e6, bins = 70}'
+    (tmp_path / "p.toml").write_text(f"version = 1\n[measurements.pay]\nmax_epsilon = 1\ndomain = {domain}\n")
+    assert load_policy(tmp_path / "p.toml").measurements["pay"].domain == LogGrid(0.1, 1e6, 70)
+
+
+@pytest.mark.parametrize(
+    ("by", "same"), [(0, True), (9e-13, True), (-9e-13, True), (1.2e-12, False), (-1e-9, False)]
+)
+@pytest.mark.parametrize("place", [0, 7, 70])
+def test_edges_agree_with_a_log_grid_to_the_last_digits(by, same, place):
+    ours = LogGrid(1e-3, 1e6, 70)
+    edges = [edge * (1 + by) if k == place else edge for k, edge in enumerate(ours.edges)]
+    assert covers(ours, Grid(edges)) is same
+    assert covers(Grid(ours.edges), Grid(edges)) is (by == 0)  # edges that are written out are meant exactly
+
+
+def test_a_log_grid_is_no_other_domain():
+    ours = LogGrid(1, 1000, 3)
+    for other in (LogGrid(1, 1000, 4), LogGrid(1, 1001, 3), Grid([1]), Integers(1, 1000), Integers(0, 4)):
+        assert not covers(ours, other)

@@ -11,6 +11,7 @@ from loopback import HASTY, Server, campaign, harmless
 from nodejs import JsDevice, Worker
 
 from privquant.device import Ledger, Refused
+from privquant.device.consent import policy_form
 from privquant.domain import Integers
 
 
@@ -44,7 +45,7 @@ def make_device(worker, ledger):
 
     def make(path=None, patience=HASTY, transport=None, allow_http=False, **changes) -> JsDevice:
         rule = {"domain": Integers(0, 100), "max_epsilon": 1, **changes}
-        rule["domain"] = rule["domain"].to_dict()
+        rule["domain"] = policy_form(rule["domain"])
         policy = {"version": 1, "allow_http": allow_http, "measurements": {"steps": rule}}
         return JsDevice(worker, policy, path or ledger, patience, transport)
 

@@ -9,7 +9,8 @@ import pytest
 from nodejs import evaluate
 
 from privquant.device import Policy, Rule, policy_from_dict, spending
-from privquant.domain import Grid, Integers
+from privquant.device.policy import covers
+from privquant.domain import Grid, Integers, LogGrid
 from privquant.errors import InvalidInput
 from privquant.privacy.coin import flip_threshold, real_epsilon
 from privquant.wire import real_to_wire
@@ -146,6 +147,7 @@ def test_values_meet_the_same_indices():
 
 
 WHOLE = {"kind": "integers", "low": 0, "high": 9}
+LOG = {"kind": "log", "low": 1, "high": 1000, "bins": 12}
 
 
 def policy_of(rule: dict, **more: object) -> dict:
@@ -169,6 +171,16 @@ POLICIES = [
     policy_of({"domain": {"kind": "grid", "edges": [2, 1]}, "max_epsilon": 1}),
     policy_of({"domain": {"kind": "grid", "edges": []}, "max_epsilon": 1}),
     policy_of({"domain": {"kind": "other"}, "max_epsilon": 1}),
+    policy_of({"domain": LOG, "max_epsilon": 1}),
+    policy_of({"domain": LOG | {"low": 0.5, "high": 1e300}, "max_epsilon": 1}),
+    policy_of({"domain": LOG | {"low": 0}, "max_epsilon": 1}),
+    policy_of({"domain": LOG | {"low": True}, "max_epsilon": 1}),
+    policy_of({"domain": LOG | {"high": 1}, "max_epsilon": 1}),
+    policy_of({"domain": LOG | {"bins": 0}, "max_epsilon": 1}),
+    policy_of({"domain": LOG | {"bins": 2.5}, "max_epsilon": 1}),
+    policy_of({"domain": LOG | {"bins": 1_000_001}, "max_epsilon": 1}),
+    policy_of({"domain": LOG | {"edges": [1]}, "max_epsilon": 1}),
+    policy_of({"domain": {"kind": "log", "low": 1, "high": 2}, "max_epsilon": 1}),
     policy_of({"domain": "integers", "max_epsilon": 1}),
     policy_of({"domain": WHOLE, "max_epsilon": 1, "answers": 0}),
     policy_of({"domain": WHOLE, "max_epsilon": 1, "issuer_key": "x"}),
@@ -197,3 +209,22 @@ def test_policies_are_read_and_refused_alike(form):
         policy = None
     rules: list[Rule] = [] if policy is None else list(policy.measurements.values())
     assert found == (None if policy is None else [str(rule.lifetime_units) for rule in rules])
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "bins"), [(1, 1000, 12), (1e-3, 1e6, 5000), (1e-150, 1e150, 999), (1, 2, 1)]
+)
+def test_a_log_grid_of_a_policy_matches_the_edges_python_published(low, high, bins):
+    """Within 10^-12 of each edge, whatever the engine makes of a logarithm, and no further."""
+    edges = LogGrid(low, high, bins).edges
+    moved = [[*edges[:-1], edges[-1] * (1 + by)] for by in (0, 5e-13, 3e-12)]
+    found = evaluate(
+        f"""
+        const {{ Grid, LogGrid }} = await import(`${{js}}/public.js`);
+        const ours = new LogGrid({low}, {high}, {bins});
+        const asked = [...{json.dumps(moved)}, [1, 2, 3]];
+        console.log(JSON.stringify(asked.map((edges) => ours.equals(new Grid(edges)))));
+        """
+    )
+    assert found == [True, True, False, False]
+    assert found == [covers(LogGrid(low, high, bins), Grid(edges)) for edges in [*moved, [1, 2, 3]]]

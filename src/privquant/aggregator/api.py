@@ -29,6 +29,7 @@ from privquant.aggregator.forms import (
     CampaignLine,
     CampaignShown,
     Created,
+    Deleted,
     Exported,
     InvitesForm,
     LinkForm,
@@ -218,10 +219,11 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
     async def verify(id: CampaignId, _by: Anyone) -> Verified:
         return Verified(**await service.campaigns.verify(id))
 
-    @app.delete("/v1/campaigns/{id}", status_code=204, tags=tags, summary="Erase a closed campaign")
-    async def delete(id: CampaignId, by: Admin) -> None:
-        await service.campaigns.delete(id, by.name)
+    @app.delete("/v1/campaigns/{id}", tags=tags, summary="Erase a closed campaign")
+    async def delete(id: CampaignId, by: Admin) -> Deleted:
+        erasure = await service.campaigns.delete(id, by.name)
         await service.cache.refresh()
+        return Deleted(id=id, erased=erasure.whole, left=erasure.left)
 
     @app.get("/v1/audit", tags=tags, summary="The last acts of operators")
     async def audit(_by: Admin, last: Annotated[int, Query(ge=1, le=10_000)] = 100) -> list[AuditLine]:

@@ -22,7 +22,7 @@ from privquant.aggregator.campaign_protocol import CampaignProtocol, Options, ca
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.operators import note
 from privquant.aggregator.store import schema
-from privquant.aggregator.store.base import DeviceStore
+from privquant.aggregator.store.base import DeviceStore, Erasure
 from privquant.aggregator.store.operator_queries import (
     as_dict,
     find_campaign,
@@ -55,6 +55,8 @@ from privquant.wire import (
 MOST_INVITES = 100_000
 """In one call; ask again for more."""
 _CHUNK = 5_000  # ids a transaction, so that devices never wait long for the writer
+ERASE_SECONDS = 20.0
+"""How long `delete` waits for transactions that keep deleted rows alive."""
 DAY = 86_400
 ONE_WAVE = Waves()
 
@@ -270,8 +272,8 @@ class Campaigns:
             "estimates": [plain(estimate) for estimate in from_log],
         }
 
-    async def delete(self, identity: str, by: str) -> None:
-        """Erase a closed campaign; only the audit remembers it."""
+    async def delete(self, identity: str, by: str) -> Erasure:
+        """Erase a closed campaign, also from the store's files; only the audit remembers it."""
         async with writing(self.engine) as db:
             number, state, _ = await find_campaign(db, identity)
             if state != "closed":
@@ -289,7 +291,7 @@ class Campaigns:
                 await db.execute(delete(table).where(table.c.campaign == number))
             await db.execute(delete(schema.campaign).where(schema.campaign.c.no == number))
             await note(db, by, "delete", identity)
-        await self.store.sweep()
+        return await self.store.erase(ERASE_SECONDS)
 
     async def _open(self, identity: str) -> tuple[int, TicketOffice, Manifest]:
         async with reading(self.engine) as db:

@@ -144,6 +144,14 @@ class Verified(BaseModel):
     estimates: list[dict[str, Any]]
 
 
+class Deleted(BaseModel):
+    """erased: no byte is left in the store's own files. left: what may be left, and where, in words."""
+
+    id: str
+    erased: bool
+    left: str
+
+
 class Exported(BaseModel):
     campaign: str
     state: str

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import math
 import time
-from decimal import ROUND_CEILING, Decimal
 from html import escape
 
-from privquant.domain import Grid
+from privquant.device.consent import policy_of, quantiles_wanted, values_asked
 from privquant.messages import Guarantee
 from privquant.privacy.coin import Coin
 from privquant.wire import Manifest
@@ -74,19 +72,20 @@ whichever bit arrives, no value explains it more than {odds:.3g} times as well a
 <p>Not in the browser: the coin has to be thrown by a program of yours. With Python 3.11 or later, install the
 privquant device:</p>
 <pre>pip install 'privquant[cli,device]'</pre>
-<p>Write down in <code>policy.toml</code> what your device may be asked. This allows this question once, and nothing
-else:</p>
-<pre>{policy}</pre>
-<p>Then run this, with your number for VALUE, and between the quotes the whole address of this page as your browser
-shows it. What follows the # is your invite. Your browser does not send it to this server, so it cannot be shown
-here.</p>
+<p>Then write down what your device may be asked. Between the quotes belongs the whole address of this page as your
+browser shows it. What follows the # is your invite. Your browser does not send it to this server, so it cannot be
+shown here.</p>
+<pre>{allow}</pre>
+<p>It checks that the campaign is the one of your invite, shows what is asked, and asks before it writes
+<code>policy.toml</code>, which allows this question once, and nothing else. {policy}
+<p>Then run this, with the same address and your number for VALUE:</p>
 <pre>{command}</pre>
 <p>The device checks that the campaign is the one of your invite, and refuses what your policy does not allow. It is
 safe to run it again after a failure: the coin is thrown once.</p>
 """
 
 _MISSING = "<p>The address may be incomplete, or the campaign was deleted.</p>"
-_MOST_EDGES = 200
+_LONGEST_POLICY = 5_000  # characters: what a person may want to copy from a page
 
 
 def invite_page(manifest: Manifest, state: str, address: str) -> str:
@@ -95,14 +94,15 @@ def invite_page(manifest: Manifest, state: str, address: str) -> str:
     body = _INVITE.format(
         state=_state(manifest, state),
         measurement=escape(manifest.measurement),
-        values=_values(manifest),
+        values=values_asked(manifest.domain),
         users=manifest.planned_users,
-        wanted=_wanted(manifest),
+        wanted=quantiles_wanted(manifest),
         flip=100 * coin.flip,
         odds=math.exp(coin.epsilon),
         guarantee=escape(str(Guarantee("local", coin.epsilon))),
         epsilon=manifest.epsilon,
-        policy=escape(policy_of(manifest)),
+        allow=escape(f"privquant policy '{address}#...'"),
+        policy=_policy(manifest),
         command=escape(f"privquant answer '{address}#...' VALUE --policy policy.toml"),
     )
     return _PAGE.format(title=escape(manifest.question), style=_STYLE, body=body.strip())
@@ -112,17 +112,12 @@ def missing_page() -> str:
     return _PAGE.format(title="There is no such campaign", style=_STYLE, body=_MISSING)
 
 
-def policy_of(manifest: Manifest) -> str:
-    """A device's policy, in TOML, that allows this campaign and no more."""
-    form = manifest.domain.to_dict()
-    edges = len(form.get("edges", ()))
-    if edges <= _MOST_EDGES:
-        text = f"{{{', '.join(f'{name} = {json.dumps(value)}' for name, value in form.items())}}}"
-    else:
-        text = f'{{kind = "grid", edges = [...]}}  # the {edges} edges of the campaign\'s manifest'
-    # A policy counts in units of 10^-12 and rounds down.
-    most = Decimal(repr(manifest.epsilon)).quantize(Decimal("1e-12"), ROUND_CEILING).normalize()
-    return f'version = 1\n\n[measurements."{manifest.measurement}"]\ndomain = {text}\nmax_epsilon = {most:f}\n'
+def _policy(manifest: Manifest) -> str:
+    """The policy for who writes it by hand; edges without a rule may be too many for a page."""
+    text = policy_of(manifest)
+    if len(text) > _LONGEST_POLICY:
+        return f"It lists all {manifest.domain.size - 1:,} edges of the ranges, too many for this page.</p>"
+    return f"By hand it is:</p>\n<pre>{escape(text)}</pre>"
 
 
 def _state(manifest: Manifest, state: str) -> str:
@@ -142,18 +137,3 @@ def _day(moment: int) -> str:
         return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(moment))
     except (OverflowError, ValueError, OSError):  # a deadline may lie beyond all calendars
         return f"{moment} seconds after 1970"
-
-
-def _values(manifest: Manifest) -> str:
-    domain = manifest.domain
-    if isinstance(domain, Grid):
-        return (
-            f"a number, taken as one of {domain.size:,} ranges split at {domain.edges[0]:g} to {domain.edges[-1]:g}"
-        )
-    form = domain.to_dict()
-    return f"a whole number from {form['low']:,} to {form['high']:,}"
-
-
-def _wanted(manifest: Manifest) -> str:
-    names = ["the median" if q == 0.5 else f"the {q:g} quantile" for q in manifest.quantiles]
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]

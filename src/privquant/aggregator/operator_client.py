@@ -1,6 +1,8 @@
 """Requests to a running server with an operator's token, and plain words where there is no answer.
 
-For servers the caller trusts; the device, which trusts none, has a transport of its own.
+For servers the caller trusts; the device, which trusts none, has a transport of its own. As there, a secret leaves
+this machine encrypted or not at all: with a token plain http is refused except to this machine itself, and a
+redirect, which would carry the token to wherever it points, is not followed.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ import ssl
 import urllib.error
 import urllib.request
 from typing import Any
+from urllib.parse import urlsplit
 
 from privquant.errors import InvalidInput, PrivquantError
-from privquant.wire import parse_problem
+from privquant.wire import LOOPBACK, parse_problem
 
 
 class Refusal(PrivquantError):
@@ -24,13 +27,30 @@ class Refusal(PrivquantError):
         self.code = code
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Leaves a redirect as the answer it is."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
 class OperatorClient:
     """One server, one token. timeout: seconds for a request."""
 
     def __init__(self, server: str, token: str = "", *, timeout: float = 120.0) -> None:
         if not server.startswith(("http://", "https://")):
             raise InvalidInput(f"the server's address starts with https:// or http://, got {server!r}")
+        where = urlsplit(server)
+        if token and where.scheme != "https" and where.hostname not in LOOPBACK:
+            raise InvalidInput(
+                f"{server} is not encrypted, and anyone on the way could read the operator's token: say https://, "
+                "or run the command on the server's own machine; plain http is for this machine only (localhost, "
+                "127.0.0.1, ::1)"
+            )
         self.server = server.rstrip("/")
+        # A proxy of the environment reads what goes to it over plain http; https passes through it unread.
+        aside = [urllib.request.ProxyHandler({})] if where.scheme == "http" else []
+        self._opener = urllib.request.build_opener(_NoRedirect, *aside)
         self._token = token
         self._timeout = timeout
 
@@ -46,9 +66,14 @@ class OperatorClient:
         if self._token:
             request.add_header("authorization", f"Bearer {self._token}")
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout) as answer:
+            with self._opener.open(request, timeout=self._timeout) as answer:
                 return bytes(answer.read()), answer.headers.get_content_type()
         except urllib.error.HTTPError as error:
+            if 300 <= error.code < 400:
+                raise Refusal(
+                    f"{self.server} sends elsewhere (status {error.code}), and a token is not sent on: give the "
+                    "address it really has"
+                ) from error
             problem = parse_problem(error.code, error.read())
             raise Refusal(f"{self.server} says: {problem.detail}", problem.code) from error
         except (OSError, http.client.HTTPException) as error:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -53,13 +55,9 @@ def answer(
 
     Exit codes: 0 answered (now or before), 2 wrong use, 3 refused for good, 4 not now, try again later.
     """
-    try:
-        from privquant.device import Device, Patience, TryLater, load_policy
+    with device_needed():
+        from privquant.device import Device, Patience, load_policy
         from privquant.device.refusals import NotAnswered
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] != "cryptography":
-            raise
-        raise MissingDependency("the device", "cryptography", "device") from error
 
     rules = load_policy(policy)
     number = _number(sys.stdin.read(LONGEST_VALUE + 1) if value in (None, "-") else str(value))
@@ -67,17 +65,33 @@ def answer(
     try:
         receipt = Device(rules, ledger=ledger, patience=waits).answer(invite, number)
     except NotAnswered as refusal:
-        later = isinstance(refusal, TryLater)
-        if as_json:
-            typer.echo(json.dumps(_not_answered(refusal, later)))
-        else:
-            typer.echo(
-                f"privquant: {'try later' if later else 'refused'} ({refusal.reason}): {refusal.text}", err=True
-            )
-        raise typer.Exit(TRY_LATER if later else REFUSED) from None
+        raise said_no(refusal, as_json) from None
     if receipt.status == "counted":
         _say_if_clamped(number, rules.measurements[receipt.measurement].domain)
     typer.echo(json.dumps({"answered": True, **receipt.to_dict()}) if as_json else _sentence(receipt))
+
+
+@contextmanager
+def device_needed() -> Iterator[None]:
+    """What imports the device says in one line which extra is missing."""
+    try:
+        yield
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "cryptography":
+            raise
+        raise MissingDependency("the device", "cryptography", "device") from error
+
+
+def said_no(refusal: NotAnswered, as_json: bool = False) -> typer.Exit:
+    """Say why the device did not, and give the exit code."""
+    from privquant.device import TryLater
+
+    later = isinstance(refusal, TryLater)
+    if as_json:
+        typer.echo(json.dumps(_not_answered(refusal, later)))
+    else:
+        typer.echo(f"privquant: {'try later' if later else 'refused'} ({refusal.reason}): {refusal.text}", err=True)
+    return typer.Exit(TRY_LATER if later else REFUSED)
 
 
 def _number(text: str) -> int | float:

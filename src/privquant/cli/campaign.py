@@ -239,15 +239,17 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     server: Server = HERE,
 ) -> None:
-    """Erase a closed campaign: tokens, reports, counts."""
+    """Erase a closed campaign: tokens, reports, counts; exit code 1 if bytes may be left in the store's files."""
     identity = _whole(server, campaign)
     state = call(server, "GET", f"/v1/campaigns/{identity}")["state"]
     if state != "closed":
         raise InvalidInput(f"only a closed campaign can be erased, and this one is {state}: close it first")
     if not yes:
         typer.confirm(f"Erase {identity} and all its reports?", abort=True)
-    call(server, "DELETE", f"/v1/campaigns/{identity}")
-    typer.echo("erased", err=True)
+    found = call(server, "DELETE", f"/v1/campaigns/{identity}")
+    typer.echo(f"{'erased' if found['erased'] else 'deleted, not erased'}: {found['left']}", err=True)
+    if not found["erased"]:
+        raise typer.Exit(1)
 
 
 def _domain(low: str | None, high: str | None, bins: int | None, log: bool) -> dict[str, Any]:

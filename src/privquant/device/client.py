@@ -24,38 +24,27 @@ from typing import Any
 
 from privquant.device import spending
 from privquant.device.answer_states import Event, State
+from privquant.device.invited import manifest_of, origin_of, read_invite
 from privquant.device.ledger import Ledger
 from privquant.device.ledger_format import Answer
-from privquant.device.policy import Policy, Rule, default_ledger
-from privquant.device.refusals import (
-    InviteRefused,
-    ManifestRefused,
-    PolicyRefused,
-    QuestionRefused,
-    TransportRefused,
-    TryLater,
-)
+from privquant.device.policy import Policy, Rule, covers, default_ledger
+from privquant.device.refusals import PolicyRefused, QuestionRefused, TryLater
 from privquant.device.retries import Caller, Patience
-from privquant.device.transport import Origin, Transport
+from privquant.device.transport import Transport
 from privquant.messages import Guarantee
 from privquant.privacy.coin import Coin
 from privquant.wire import (
     CLAIMS,
-    LOOPBACK,
-    MANIFEST,
     QUERY,
     REPORTS,
     TOKEN_BYTES,
     Claim,
     Invite,
     Manifest,
-    SignatureError,
     Ticket,
-    TrustError,
     WireError,
     WireReport,
     fingerprint,
-    open_envelope,
     parse_claim_receipt,
     parse_receipt,
     query_request,
@@ -121,8 +110,8 @@ class Device:
         acknowledged and then never again (`value` is not looked at any more). Raises `Refused` when this
         device will not answer, `TryLater` when it could not now, `InvalidInput` when the value is no number.
         """
-        named = _invite(invite)
-        origin = self._origin(named)
+        named = read_invite(invite)
+        origin = origin_of(named, allow_http=self.policy.allow_http)
         transport = self._transport or Transport()
         try:
             return self._answer(named, Caller(transport, origin, self._patience), value)
@@ -145,11 +134,11 @@ class Device:
     def _draw(self, invite: Invite, caller: Caller, value: float) -> Answer:
         """Check everything, get the question, throw the coin, write the answer down."""
         campaign = invite.campaign_id
-        manifest = _manifest(invite, caller)
+        manifest = manifest_of(invite, caller)
         rule = self._rule(manifest.measurement)
         _check_campaign(rule, manifest)
         _check_budget(rule, campaign, manifest, self.ledger.answers(manifest.measurement))
-        index = rule.domain.index(value)
+        index = manifest.domain.index(value)
         token = self._token(invite)
         if invite.link is not None:
             _claim(invite, invite.link, token, caller)
@@ -198,15 +187,6 @@ class Device:
         if answer.threshold > rule.domain.size - 2:
             raise PolicyRefused("domain", "an answer was drawn in another domain than the policy has now")
 
-    def _origin(self, invite: Invite) -> Origin:
-        origin = Origin.of(invite.base)
-        if not origin.secure and origin.host not in LOOPBACK and not self.policy.allow_http:
-            raise TransportRefused(
-                "insecure",
-                f"{invite.base} is not encrypted; the policy allows plain http to this machine only (allow_http)",
-            )
-        return origin
-
     def _rule(self, measurement: str) -> Rule:
         rule = self.policy.measurements.get(measurement)
         if rule is None:
@@ -232,29 +212,6 @@ class Device:
 def respond(coin: Coin, index: int, threshold: int) -> int:
     """The one place where the value takes part: is it at most the threshold, through the coin."""
     return coin.throw(int(index <= threshold))
-
-
-def _invite(invite: str | Invite) -> Invite:
-    if isinstance(invite, Invite):
-        return invite
-    try:
-        return Invite.parse(invite)
-    except WireError as error:
-        raise InviteRefused("invite-malformed", f"this is not an invite: {error}") from error
-
-
-def _manifest(invite: Invite, caller: Caller) -> Manifest:
-    response = caller.call(MANIFEST, invite.campaign_id)
-    try:
-        return open_envelope(response.body, campaign_id=invite.campaign_id, key_fingerprint=invite.key_fingerprint)
-    except SignatureError as error:
-        raise ManifestRefused("manifest-forged", f"the campaign is not the one of the invite: {error}") from error
-    except TrustError as error:
-        raise ManifestRefused(
-            "trust-model", f"this device answers in the local trust model only: {error}"
-        ) from error
-    except WireError as error:
-        raise ManifestRefused("manifest-malformed", f"the manifest cannot be read: {error}") from error
 
 
 def _ticket(campaign: str, manifest: Manifest, token: str, caller: Caller) -> Ticket:
@@ -283,7 +240,7 @@ def _claim(invite: Invite, link: str, token: str, caller: Caller) -> None:
 
 
 def _check_campaign(rule: Rule, manifest: Manifest) -> None:
-    if manifest.domain.to_dict() != rule.domain.to_dict():
+    if not covers(rule.domain, manifest.domain):
         raise PolicyRefused(
             "domain",
             f"the campaign asks in the domain {manifest.domain!r:.200}, the policy has {rule.domain!r:.200}",

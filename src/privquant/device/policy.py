@@ -2,7 +2,9 @@
 
 A measurement that is not in the policy is refused. For one that is, the policy fixes
 
-- the domain: the campaign must ask about exactly this one;
+- the domain: the campaign must ask about exactly this one. A grid of equal ratios may be given by its ends, as
+  {kind = "log", low, high, bins}; its edges then need to agree to 10^-12 of each, since machines differ in the last
+  digits of a logarithm, and the campaign's own edges are used;
 - max_epsilon: the most one answer may reveal;
 - lifetime_epsilon: the most all answers about this measurement may ever reveal together (default:
   max_epsilon);
@@ -26,12 +28,14 @@ from pathlib import Path
 from typing import Any
 
 from privquant.device import spending
-from privquant.domain import Domain, check_domain, domain_from_dict
+from privquant.domain import Domain, Grid, LogGrid, check_domain, domain_from_dict
 from privquant.errors import InvalidInput
 from privquant.validation import check_count
 
 VERSION = 1
 LARGEST_FILE = 1 << 20
+EDGES_AGREE = 1e-12
+"""How far an edge of a campaign may lie from the policy's log grid, as a share of it."""
 _KEY = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}")
 
 
@@ -130,6 +134,33 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
     return replace(policy, ledger=place.absolute().parent / policy.ledger)
 
 
+def covers(allowed: Domain, asked: Domain) -> bool:
+    """Whether a campaign's domain is the one a policy allows."""
+    if not isinstance(allowed, LogGrid):
+        return asked.to_dict() == allowed.to_dict()
+    return (
+        isinstance(asked, Grid)
+        and len(asked.edges) == len(allowed.edges)
+        and all(abs(its - ours) <= EDGES_AGREE * ours for its, ours in zip(asked.edges, allowed.edges))
+    )
+
+
+def _domain_of(form: Mapping[str, Any]) -> Domain:
+    if form.get("kind") in ("integers", "grid"):
+        return domain_from_dict(form)
+    if form.get("kind") != "log":
+        raise InvalidInput(f"not a domain: {dict(form)!r}; allowed kinds are 'integers', 'grid' and 'log'")
+    if set(form) != {"kind", "low", "high", "bins"}:
+        raise InvalidInput(f"not a domain: {dict(form)!r}; a log grid has low, high and bins")
+    ends = []
+    for name in ("low", "high"):
+        try:
+            ends.append(float("" if isinstance(form[name], bool) else form[name]))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidInput(f"a log grid's {name} must be a number, got {form[name]!r}") from error
+    return LogGrid(ends[0], ends[1], form["bins"])
+
+
 def _rule_from_dict(name: str, form: Any) -> Rule:
     what = f"policy: measurement {name!r}"
     _check_fields(
@@ -141,7 +172,7 @@ def _rule_from_dict(name: str, form: Any) -> Rule:
     if not isinstance(form["domain"], Mapping):
         raise InvalidInput(f"{what}: domain must be a table, e.g. {{kind = 'integers', low = 0, high = 100}}")
     try:
-        return Rule(**{**form, "domain": domain_from_dict(form["domain"])})
+        return Rule(**{**form, "domain": _domain_of(form["domain"])})
     except InvalidInput as error:
         raise InvalidInput(f"{what}: {error}") from error
 

@@ -112,6 +112,14 @@ class CampaignRow:
     heard: int
 
 
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """Whether deleted rows are gone from the files of the store, and what of them may lie elsewhere, in words."""
+
+    whole: bool
+    left: str
+
+
 class DeviceStore(ABC):
     """The part of a store the device routes run on."""
 
@@ -129,6 +137,13 @@ class DeviceStore(ABC):
     @abstractmethod
     async def sweep(self) -> None:
         """Erase what the database itself remembers of past transactions, as far as it can be told to."""
+
+    @abstractmethod
+    async def erase(self, patience: float) -> Erasure:
+        """Take what was deleted out of the store's own files, waiting at most `patience` seconds for who uses them.
+
+        Does not raise Unavailable: the deletion itself is done, and what is not erased is said in the answer.
+        """
 
     @abstractmethod
     async def probe(self, *, thorough: bool = False) -> None:

@@ -20,6 +20,7 @@ from privquant.aggregator.store.base import (
     Ask,
     AskResult,
     DeviceStore,
+    Erasure,
     Pin,
     Spend,
     Unavailable,
@@ -27,6 +28,7 @@ from privquant.aggregator.store.base import (
     published_rows,
 )
 from privquant.aggregator.store.migrate import PUBLISHER_LOCK
+from privquant.aggregator.store.postgres_erase import TABLES, rewrite
 from privquant.messages import Query
 
 _PIN = """
@@ -76,6 +78,12 @@ _AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 _GONE = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 
 _PROBE_SECONDS = 5.0
+
+_ELSEWHERE = (
+    "no byte of its rows is left in the files of tables and indexes; PostgreSQL's write-ahead log until its "
+    "segments are reused, archives of it, standbys and backups may still have them"
+)
+_BY_HAND = "run VACUUM FULL in this database, as its owner, when nothing else uses it"
 
 Key = tuple[int, bytes]
 
@@ -255,6 +263,19 @@ class PostgresDeviceStore(DeviceStore):
         async with self._connected("could not be swept") as db:
             await db.execute("DELETE FROM pin p USING spent s WHERE p.campaign = s.campaign AND p.id = s.id")
             await db.execute("VACUUM pin")
+
+    async def erase(self, patience: float) -> Erasure:
+        try:
+            left = await rewrite(self._dsn, TABLES, patience)
+        except _GONE as error:
+            return Erasure(False, f"the tables could not be rewritten ({type(error).__name__}); {_BY_HAND}")
+        if left:
+            return Erasure(
+                False,
+                f"bytes of its rows may remain in the files of {', '.join(left)}, because they are in use by an "
+                f"older transaction, or belong to another user; {_BY_HAND}",
+            )
+        return Erasure(True, _ELSEWHERE)
 
     async def taken(self, campaign: int, minute: int) -> int:
         return int((await self._read(sql.TAKEN, campaign, minute))[0][0])

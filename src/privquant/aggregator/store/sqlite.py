@@ -26,6 +26,7 @@ from privquant.aggregator.store.base import (
     Ask,
     AskResult,
     DeviceStore,
+    Erasure,
     Pin,
     Spend,
     Unavailable,
@@ -230,11 +231,30 @@ class SqliteDeviceStore(DeviceStore):
         async with self._lock:
             await self._on_writer(self._checkpoint)
 
-    def _checkpoint(self) -> None:
-        """Empty the write-ahead log. A reader may hold it up; then the next one does it."""
+    async def erase(self, patience: float) -> Erasure:
+        """`secure_delete` wrote zeros over the rows; what is left to do is to empty the write-ahead log."""
+        ends = time.monotonic() + patience
+        while True:
+            try:
+                async with self._lock:
+                    if await self._on_writer(self._checkpoint):
+                        return Erasure(
+                            True, "no byte of its rows is left in the store's files; backups may have them"
+                        )
+            except Unavailable as error:
+                return Erasure(False, f"the write-ahead log could not be emptied: {error}")
+            if time.monotonic() >= ends:
+                return Erasure(
+                    False, "a reader keeps the write-ahead log from being emptied; the server does it when it ends"
+                )
+            await asyncio.sleep(0.1)
+
+    def _checkpoint(self) -> bool:
+        """Empty the write-ahead log; whether it is. A reader may hold it up; then the next one does it."""
         self._db.execute("PRAGMA busy_timeout=50")
-        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        held, _, _ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         self._db.execute("PRAGMA busy_timeout=0")
+        return not held
 
     async def taken(self, campaign: int, minute: int) -> int:
         def count() -> int:

@@ -1,0 +1,123 @@
+"""`privquant policy`: look at the campaign of an invite, and write the policy that allows it and nothing else.
+
+Exit codes: 0 written, 1 not wanted, 2 wrong use, 3 refused, 4 try again later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from privquant.cli._out import check_out
+from privquant.cli.answer import device_needed, said_no
+from privquant.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from privquant.wire import Manifest
+
+MOST_EPSILON = 2.0  # beyond, a bit tells more than seven to one
+
+
+def register(app: typer.Typer) -> None:
+    app.command("policy")(policy)
+
+
+def policy(
+    invite: Annotated[str, typer.Argument(help="The invite: a link with a token, or an open link.")],
+    out: Annotated[
+        Path, typer.Option(help="The file to write (TOML); one that is there is never overwritten.")
+    ] = Path("policy.toml"),
+    allow_epsilon: Annotated[
+        float, typer.Option(help="The most an answer may reveal; a campaign that asks for more is refused.")
+    ] = MOST_EPSILON,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    patience: Annotated[float, typer.Option(help="Seconds to go on trying before giving up for now.")] = 60.0,
+) -> None:
+    """Show what an invite asks and write, if you agree, the policy that allows one answer to it and nothing else.
+
+    The campaign is fetched and checked against the invite as `privquant answer` does it; nothing about you is sent.
+
+    Exit codes: 0 written, 1 not wanted, 2 wrong use, 3 refused, 4 not now, try again later.
+    """
+    with device_needed():
+        from privquant.device import Patience, spending
+        from privquant.device.consent import policy_of
+        from privquant.device.invited import look_at
+        from privquant.device.refusals import NotAnswered, PolicyRefused
+
+    most = spending.limit(allow_epsilon, "--allow-epsilon")
+    if out.suffix == ".json":
+        raise InvalidInput(
+            f"the policy is written as TOML, which is not read from a file that ends in .json: {out}"
+        )
+    if os.path.lexists(out):
+        raise _there(out)
+    check_out(out)
+    try:
+        manifest = look_at(invite, Patience(total=patience, request=min(10.0, patience)))
+        if not spending.keeps(most, manifest.flip_threshold):
+            cost = spending.shown(spending.cost(manifest.flip_threshold))
+            raise PolicyRefused(
+                "epsilon-per-answer",
+                f"an answer would cost epsilon {cost}, and {spending.shown(most)} is allowed; to reveal that much "
+                f"all the same, say --allow-epsilon {manifest.epsilon!r}",
+            )
+    except NotAnswered as refusal:
+        raise said_no(refusal) from None
+    text = policy_of(manifest)
+    typer.echo(_shown(manifest))
+    if not yes:
+        typer.confirm(f"Write this to {out}?", abort=True)
+    _write(out, text)
+    typer.echo(f"{out} is written; now: privquant answer INVITE VALUE --policy {out}", err=True)
+
+
+def _shown(manifest: Manifest) -> str:
+    """What the policy allows, in words."""
+    from privquant.device.consent import quantiles_wanted, values_asked
+    from privquant.messages import Guarantee
+    from privquant.privacy.coin import Coin
+    from privquant.wire import fingerprint
+
+    coin = Coin(manifest.flip_threshold)
+    return (
+        f"The campaign asks: {manifest.question}\n"
+        f"About {manifest.measurement}: {values_asked(manifest.domain)}. Out of the bits of "
+        f"{manifest.planned_users:,} people the issuer estimates {quantiles_wanted(manifest)}.\n\n"
+        "The policy allows\n"
+        f"- one answer about {manifest.measurement}, ever: one bit, which a coin turns with a chance of "
+        f"{100 * coin.flip:.3g} %;\n"
+        f"- epsilon {manifest.epsilon:.4g}: whichever bit leaves, no value explains it more than "
+        f"{math.exp(coin.epsilon):.3g} times as well as another. {Guarantee('local', coin.epsilon)}\n"
+        f"- to the issuer with the key {fingerprint(manifest.issuer)} and no other;\n"
+        "- and nothing else.\n"
+    )
+
+
+def _write(out: Path, text: str) -> None:
+    """All of it or nothing, and never over a file that came to be there meanwhile."""
+    try:
+        with out.open("x", encoding="utf-8") as file:
+            try:
+                file.write(text)
+                file.flush()
+            except OSError:
+                with contextlib.suppress(OSError):
+                    out.unlink()
+                raise
+    except FileExistsError:
+        raise _there(out) from None
+    except OSError as error:
+        raise InvalidInput(f"{out} cannot be written: {error.strerror or error}") from error
+
+
+def _there(out: Path) -> InvalidInput:
+    return InvalidInput(
+        f"{out} is there already and is never overwritten; give another file with --out, and copy its rule into "
+        f"{out} if one policy is to allow both"
+    )

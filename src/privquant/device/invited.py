@@ -1,0 +1,64 @@
+"""The campaign an invite names: fetched over an encrypted way, and taken only if it is the one that was named.
+
+Hash and issuer key come from the invite; no secret of the invite is sent to fetch a manifest.
+"""
+
+from __future__ import annotations
+
+from privquant.device.refusals import InviteRefused, ManifestRefused, TransportRefused
+from privquant.device.retries import Caller, Patience
+from privquant.device.transport import Origin, Transport
+from privquant.wire import (
+    LOOPBACK,
+    MANIFEST,
+    Invite,
+    Manifest,
+    SignatureError,
+    TrustError,
+    WireError,
+    open_envelope,
+)
+
+
+def read_invite(invite: str | Invite) -> Invite:
+    if isinstance(invite, Invite):
+        return invite
+    try:
+        return Invite.parse(invite)
+    except WireError as error:
+        raise InviteRefused("invite-malformed", f"this is not an invite: {error}") from error
+
+
+def origin_of(invite: Invite, *, allow_http: bool = False) -> Origin:
+    """Where the invite leads: https, or this machine itself, unless `allow_http`."""
+    origin = Origin.of(invite.base)
+    if not origin.secure and origin.host not in LOOPBACK and not allow_http:
+        raise TransportRefused(
+            "insecure",
+            f"{invite.base} is not encrypted; plain http is allowed to this machine only, unless a policy says "
+            "allow_http",
+        )
+    return origin
+
+
+def manifest_of(invite: Invite, caller: Caller) -> Manifest:
+    """The campaign's manifest, verified against the invite."""
+    response = caller.call(MANIFEST, invite.campaign_id)
+    try:
+        return open_envelope(response.body, campaign_id=invite.campaign_id, key_fingerprint=invite.key_fingerprint)
+    except SignatureError as error:
+        raise ManifestRefused("manifest-forged", f"the campaign is not the one of the invite: {error}") from error
+    except TrustError as error:
+        raise ManifestRefused(
+            "trust-model", f"this device answers in the local trust model only: {error}"
+        ) from error
+    except WireError as error:
+        raise ManifestRefused("manifest-malformed", f"the manifest cannot be read: {error}") from error
+
+
+def look_at(invite: str | Invite, patience: Patience | None = None) -> Manifest:
+    """The campaign of an invite, without answering it: what a device would check its policy against."""
+    named = read_invite(invite)
+    origin = origin_of(named)
+    with Transport() as transport:
+        return manifest_of(named, Caller(transport, origin, patience or Patience()))
