@@ -18,7 +18,7 @@ BASES = (ROOT, ROOT / "src", ROOT / "src/privquant", ROOT / "src/privquant/lab",
 """Where a path on a page may start; the page on the lab leaves out the lab's own folder."""
 FOLDERS = {path.name for base in (ROOT, ROOT / "src/privquant") for path in base.iterdir() if path.is_dir()}
 KINDS = ("py", "mjs", "sh", "svg", "png", "md")
-WRITTEN = {"account.png"}
+WRITTEN = {"median.png", "account.png"}
 """Files that a command on a page makes where it is run."""
 
 
