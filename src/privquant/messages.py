@@ -10,13 +10,19 @@ Standard library only: this runs on the device.
 from __future__ import annotations
 
 import base64
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
 from privquant.cards import card
+from privquant.error_words import Certain as Certain
+from privquant.error_words import Interval as Interval
+from privquant.error_words import Lump as Lump
+from privquant.error_words import Rank as Rank
+from privquant.error_words import Typical as Typical
+from privquant.error_words import error_statement as error_statement
+from privquant.error_words import finite, shown
 from privquant.errors import InvalidInput, ProtocolError
 
 
@@ -253,198 +259,6 @@ class Guarantee:
         return cls(**given, rounds=rounds)
 
 
-def _finite(value: int | float | None) -> int | float | None:
-    return None if value in (math.inf, -math.inf) else value
-
-
-def _shown(value: int | float | None) -> str:
-    """A value in a sentence: whole numbers whole, others to six digits."""
-    if value is None:
-        return "no bound"
-    if value in (math.inf, -math.inf):
-        return "the end of the data"
-    return str(value) if isinstance(value, int) else f"{value:.6g}"
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A certified interval: bounds on the quantile.
-
-    Parameters
-    ----------
-    low, high : int, float or None
-        Values; None where nothing can be said on that side.
-    confidence : float
-        Probability with which both bounds hold, for any data.
-    """
-
-    low: int | float | None
-    high: int | float | None
-    confidence: float
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"low": _finite(self.low), "high": _finite(self.high), "confidence": self.confidence}
-
-    def __str__(self) -> str:
-        low = "no lower bound" if self.low is None else f"{self.low}"
-        high = "no upper bound" if self.high is None else f"{self.high}"
-        return f"{low} .. {high} ({self.confidence:.0%} certified)"
-
-
-@dataclass(frozen=True, slots=True)
-class Rank:
-    """How far the rank of an answer may be off, by experience (see `privquant.planning.rank`).
-
-    Parameters
-    ----------
-    quantile : float
-        The quantile asked for.
-    within : float
-        Distance in rank: 0.02 is 2 percentile points.
-    confidence : float
-        Share of runs like this one that stayed within it.
-    """
-
-    quantile: float
-    within: float
-    confidence: float
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
-    def __str__(self) -> str:
-        return (
-            f"rank within {100 * self.quantile:g} % +- {100 * self.within:.2g} % in {100 * self.confidence:g} % of "
-            "simulated runs on five shapes of data; nothing is proven for this protocol"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Certain:
-    """What holds for any data, by proof (docs/statements.md): some value from low to high has about the right rank.
-
-    Parameters
-    ----------
-    quantile : float
-        The quantile asked for.
-    low, high : int, float or None
-        Values; None is "no bound" on that side.
-    within : float
-        The slack of rank: 0.05 is 5 percentile points.
-    confidence : float
-        Probability with which it holds.
-    """
-
-    quantile: float
-    low: int | float | None
-    high: int | float | None
-    within: float
-    confidence: float
-
-    def to_dict(self) -> dict[str, Any]:
-        form = {name: getattr(self, name) for name in self.__slots__}
-        return form | {"low": _finite(self.low), "high": _finite(self.high)}
-
-    def unbounded(self) -> list[str]:
-        """The sides, of "lower" and "upper", on which it says nothing about the quantile itself."""
-        return [
-            side
-            for side, end, reached in (
-                ("lower", self.low, self.quantile - self.within <= 0.0),
-                ("upper", self.high, self.quantile + self.within >= 1.0),
-            )
-            if end is None or reached
-        ]
-
-    def __str__(self) -> str:
-        where = f"from {_shown(self.low)} to {_shown(self.high)}"
-        if self.low is None and self.high is None:
-            return "certain: nothing, from so few users"
-        if self.high is None:
-            where = f"of {_shown(self.low)} or more"
-        elif self.low is None:
-            where = f"of {_shown(self.high)} or less"
-        sides = self.unbounded()
-        end = f"; no {' and no '.join(sides)} bound on the quantile itself from so few users" if sides else ""
-        return (
-            f"certain, for any data: with {100 * self.confidence:g} % confidence some value {where} has a rank "
-            f"within {100 * self.within:.2g} points of {100 * self.quantile:g} % in the population the users were "
-            f"drawn from, if each answered once and not answering is unrelated to the answer{end}"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Typical:
-    """What 95 % of runs like this one do on smooth data; experience, no proof.
-
-    Parameters
-    ----------
-    quantile : float
-        The quantile asked for.
-    low, high : int or float
-        Values between which the fitted curve has these ranks.
-    within : float
-        Half-width of rank, among the people asked.
-    """
-
-    quantile: float
-    low: int | float
-    high: int | float
-    within: float
-
-    def to_dict(self) -> dict[str, Any]:
-        form = {name: getattr(self, name) for name in self.__slots__}
-        return {"kind": "smooth"} | form | {"low": _finite(self.low), "high": _finite(self.high)}
-
-    def __str__(self) -> str:
-        return (
-            f"typical, on smooth data: 95 % of such runs land within {100 * self.within:.2g} points of "
-            f"{100 * self.quantile:g} % among the people asked, here about {_shown(self.low)} to "
-            f"{_shown(self.high)}"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Lump:
-    """Why nothing is called typical: many users seem to share the values from low to high.
-
-    Parameters
-    ----------
-    low, high : int or float
-        Where the lump is.
-    jump : float
-        About how much the rank rises there.
-    """
-
-    low: int | float
-    high: int | float
-    jump: float
-
-    def to_dict(self) -> dict[str, Any]:
-        form = {name: getattr(self, name) for name in self.__slots__}
-        return {"kind": "lumpy"} | form | {"low": _finite(self.low), "high": _finite(self.high)}
-
-    def __str__(self) -> str:
-        where = f"from {_shown(self.low)} to {_shown(self.high)}"
-        if self.low == self.high:
-            where = f"near {_shown(self.high)}"
-        return (
-            f"typical: nothing, the data look lumpy near the answer (rank seems to rise by about "
-            f"{100 * self.jump:.2g} points {where})"
-        )
-
-
-def error_statement(form: Mapping[str, Any] | None) -> Certain | Typical | Lump | None:
-    """The statement a `to_dict()` wrote down."""
-    if form is None:
-        return None
-    given = dict(form)
-    kind = given.pop("kind", None)
-    if kind == "lumpy":
-        return Lump(**given)
-    return Typical(**given) if kind == "smooth" else Certain(**given)
-
-
 @dataclass(frozen=True, slots=True)
 class Record:
     """What a run of isotonic search heard, kept so that it can be drawn.
@@ -517,7 +331,7 @@ class Estimate:
     def to_dict(self) -> dict[str, Any]:
         """As JSON, which has no infinity: the value of a grid's last bin is null, beside its bin."""
         form = {name: getattr(self, name) for name in self.__slots__ if name != "record"}
-        form["value"] = _finite(self.value)
+        form["value"] = finite(self.value)
         form["guarantee"] = self.guarantee.to_dict()
         for name in ("interval", "certain", "typical", "rank"):
             said = getattr(self, name)
@@ -578,13 +392,13 @@ class Estimate:
             ("privacy", str(self.guarantee)),
             *(("note", note) for note in self.notes),
         ]
-        value = self._no_answer() if self.value is None else _shown(self.value)
+        value = self._no_answer() if self.value is None else shown(self.value)
         title = f"quantile {self.quantile:g}, {self.protocol}" + (f", in {self.bin}" if self.bin else "")
         return card(value, title, [(name, text) for name, text in rows if text])
 
     def cells(self) -> tuple[str, str, str, str, str]:
         """A line of a table: quantile, value, what is typical, what is certain, users."""
-        value = self._no_answer() if self.value is None else self.bin or _shown(self.value)
+        value = self._no_answer() if self.value is None else self.bin or shown(self.value)
         typical = self._typical_words() or (f"+- {100 * self.rank.within:.2g} points of rank" if self.rank else "-")
         nothing = "says next to nothing" if self._says_nothing() else "-"
         return f"{self.quantile:g}", value, typical, self._certain_words() or nothing, f"{self.users:,}"
@@ -592,14 +406,14 @@ class Estimate:
     def _typical_words(self) -> str:
         """The typical range in a few words; empty where nothing is said."""
         if isinstance(self.typical, Typical):
-            return f"{_shown(self.typical.low)} .. {_shown(self.typical.high)}"
+            return f"{shown(self.typical.low)} .. {shown(self.typical.high)}"
         return "lumpy data" if self.typical is not None else ""
 
     def _certain_words(self) -> str:
         """The certain range in a few words; empty where nothing is said."""
         if self.certain is None:
             return ""
-        low, high = (_shown(end) for end in (self.certain.low, self.certain.high))
+        low, high = (shown(end) for end in (self.certain.low, self.certain.high))
         sides = self.certain.unbounded()
         end = f", no {' and no '.join(sides)} bound from so few users" if sides else ""
         return f"{low} .. {high} to {100 * self.certain.within:.2g} points of rank{end}"

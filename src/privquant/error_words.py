@@ -1,0 +1,204 @@
+"""What can be said about how far off an answer is, as small frozen objects: each says itself in one sentence.
+
+They differ in kind: `Interval` and `Certain` hold for any data, by proof; `Typical` and `Rank` are experience;
+`Lump` says why there is none. `privquant.planning` makes them; nothing here computes. Standard library only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+def finite(value: int | float | None) -> int | float | None:
+    return None if value in (math.inf, -math.inf) else value
+
+
+def shown(value: int | float | None) -> str:
+    """A value in a sentence: whole numbers whole, others to six digits."""
+    if value is None:
+        return "no bound"
+    if value in (math.inf, -math.inf):
+        return "the end of the data"
+    return str(value) if isinstance(value, int) else f"{value:.6g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A certified interval: bounds on the quantile.
+
+    Parameters
+    ----------
+    low, high : int, float or None
+        Values; None where nothing can be said on that side.
+    confidence : float
+        Probability with which both bounds hold, for any data.
+    """
+
+    low: int | float | None
+    high: int | float | None
+    confidence: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"low": finite(self.low), "high": finite(self.high), "confidence": self.confidence}
+
+    def __str__(self) -> str:
+        low = "no lower bound" if self.low is None else f"{self.low}"
+        high = "no upper bound" if self.high is None else f"{self.high}"
+        return f"{low} .. {high} ({self.confidence:.0%} certified)"
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """How far the rank of an answer may be off, by experience (see `privquant.planning.rank`).
+
+    Parameters
+    ----------
+    quantile : float
+        The quantile asked for.
+    within : float
+        Distance in rank: 0.02 is 2 percentile points.
+    confidence : float
+        Share of runs like this one that stayed within it.
+    """
+
+    quantile: float
+    within: float
+    confidence: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def __str__(self) -> str:
+        return (
+            f"rank within {100 * self.quantile:g} % +- {100 * self.within:.2g} % in {100 * self.confidence:g} % of "
+            "simulated runs on five shapes of data; nothing is proven for this protocol"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Certain:
+    """What holds for any data, by proof (docs/statements.md): some value from low to high has about the right rank.
+
+    Parameters
+    ----------
+    quantile : float
+        The quantile asked for.
+    low, high : int, float or None
+        Values; None is "no bound" on that side.
+    within : float
+        The slack of rank: 0.05 is 5 percentile points.
+    confidence : float
+        Probability with which it holds.
+    """
+
+    quantile: float
+    low: int | float | None
+    high: int | float | None
+    within: float
+    confidence: float
+
+    def to_dict(self) -> dict[str, Any]:
+        form = {name: getattr(self, name) for name in self.__slots__}
+        return form | {"low": finite(self.low), "high": finite(self.high)}
+
+    def unbounded(self) -> list[str]:
+        """The sides, of "lower" and "upper", on which it says nothing about the quantile itself."""
+        return [
+            side
+            for side, end, reached in (
+                ("lower", self.low, self.quantile - self.within <= 0.0),
+                ("upper", self.high, self.quantile + self.within >= 1.0),
+            )
+            if end is None or reached
+        ]
+
+    def __str__(self) -> str:
+        where = f"from {shown(self.low)} to {shown(self.high)}"
+        if self.low is None and self.high is None:
+            return "certain: nothing, from so few users"
+        if self.high is None:
+            where = f"of {shown(self.low)} or more"
+        elif self.low is None:
+            where = f"of {shown(self.high)} or less"
+        sides = self.unbounded()
+        end = f"; no {' and no '.join(sides)} bound on the quantile itself from so few users" if sides else ""
+        return (
+            f"certain, for any data: with {100 * self.confidence:g} % confidence some value {where} has a rank "
+            f"within {100 * self.within:.2g} points of {100 * self.quantile:g} % in the population the users were "
+            f"drawn from, if each answered once and not answering is unrelated to the answer{end}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Typical:
+    """What 95 % of runs like this one do on smooth data; experience, no proof.
+
+    Parameters
+    ----------
+    quantile : float
+        The quantile asked for.
+    low, high : int or float
+        Values between which the fitted curve has these ranks.
+    within : float
+        Half-width of rank, among the people asked.
+    """
+
+    quantile: float
+    low: int | float
+    high: int | float
+    within: float
+
+    def to_dict(self) -> dict[str, Any]:
+        form = {name: getattr(self, name) for name in self.__slots__}
+        return {"kind": "smooth"} | form | {"low": finite(self.low), "high": finite(self.high)}
+
+    def __str__(self) -> str:
+        return (
+            f"typical, on smooth data: 95 % of such runs land within {100 * self.within:.2g} points of "
+            f"{100 * self.quantile:g} % among the people asked, here about {shown(self.low)} to "
+            f"{shown(self.high)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Lump:
+    """Why nothing is called typical: many users seem to share the values from low to high.
+
+    Parameters
+    ----------
+    low, high : int or float
+        Where the lump is.
+    jump : float
+        About how much the rank rises there.
+    """
+
+    low: int | float
+    high: int | float
+    jump: float
+
+    def to_dict(self) -> dict[str, Any]:
+        form = {name: getattr(self, name) for name in self.__slots__}
+        return {"kind": "lumpy"} | form | {"low": finite(self.low), "high": finite(self.high)}
+
+    def __str__(self) -> str:
+        where = f"from {shown(self.low)} to {shown(self.high)}"
+        if self.low == self.high:
+            where = f"near {shown(self.high)}"
+        return (
+            f"typical: nothing, the data look lumpy near the answer (rank seems to rise by about "
+            f"{100 * self.jump:.2g} points {where})"
+        )
+
+
+def error_statement(form: Mapping[str, Any] | None) -> Certain | Typical | Lump | None:
+    """The statement a `to_dict()` wrote down."""
+    if form is None:
+        return None
+    given = dict(form)
+    kind = given.pop("kind", None)
+    if kind == "lumpy":
+        return Lump(**given)
+    return Typical(**given) if kind == "smooth" else Certain(**given)
