@@ -260,10 +260,10 @@ def test_reports_that_cannot_be_honest_raise_an_alarm() -> None:
     found = alarms(manifest(), liars)
     assert len(found) == 2
     assert "0 .. 19" in found[0]
-    assert poisoning(manifest()).endswith("liars can move the answer's rank by -1.1 to +1.1 points.")
+    assert "liars can move the answer's rank by -1.1 to +1.1 points. This is for liars" in poisoning(manifest())
     several = poisoning(manifest(quantiles=(0.5, 0.9)))
     assert "-1.1 to +1.1 points at quantile 0.5; " in several
-    assert several.endswith("points at quantile 0.9.")
+    assert "points at quantile 0.9. This is for liars" in several
 
 
 # -- campaign cache, settings, logs ------------------------------------------------------------------------

@@ -140,6 +140,10 @@ def interval_sentence(interval: Interval, quantile: float) -> str:
 # -- liars ---------------------------------------------------------------------------------------------------
 
 
+# 5 % of all users, lying together at the end of a run, put a median anywhere (docs/statements.md).
+TIMED = "This is for liars who answer at times they did not choose; those who choose their moment can do far more."
+
+
 def liars_in_a_plan(fraction: float, *, epsilon: float | None, quantile: float) -> str:
     """What so many liars could do to a collection that is being planned, and how many could do anything."""
     if epsilon is None:
@@ -150,7 +154,7 @@ def liars_in_a_plan(fraction: float, *, epsilon: float | None, quantile: float) 
     moved = shift(fraction, epsilon=epsilon, quantile=quantile)
     return (
         f"{fraction:.1%} liars can move the answer's rank by {100 * moved.low:+.2g} to {100 * moved.high:+.2g} "
-        f"percentile points; {anywhere:.1%} can move it to an end of the domain."
+        f"percentile points; {anywhere:.1%} can move it to an end of the domain. {TIMED}"
     )
 
 
@@ -161,4 +165,4 @@ def liars_in_a_run(fraction: float, *, epsilon: float, quantiles: Sequence[float
         f"{shift(fraction, epsilon=epsilon, quantile=q)}{f' at quantile {q:g}' if several else ''}"
         for q in quantiles
     )
-    return f"With {fraction:.0%} of liars among the users, {said}."
+    return f"With {fraction:.0%} of liars among the users, {said}. {TIMED}"

@@ -6,7 +6,8 @@ kappa = tanh(eps/2) and the target report rate pi = 1/2 + kappa (q - 1/2), the s
 
     q - f (1 - pi) / ((1-f) kappa)   if they send 1,      q + f pi / ((1-f) kappa)   if they send 0.
 
-Nobody can do more with that many reports: the report rate at a threshold is moved by f at most, either way. The
+Spread so, nobody can do more with that many reports: the report rate at a threshold is moved by f at most, either
+way. Liars who choose their moment can do far more, because a search asks each threshold for a while only. The
 breakdown point is the fraction that reaches the end of the domain: kappa / (1 + kappa) for the median.
 """
 
