@@ -11,6 +11,7 @@ import hashlib
 import json
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from privquant.aggregator.alarms import alarms, poisoning
 from privquant.aggregator.campaign_protocol import CampaignProtocol, Options, campaign_options, estimates_of, key_of
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.operators import note
+from privquant.aggregator.pace import DEFAULT_SHARE, at_a_time, check_share
 from privquant.aggregator.store import schema
 from privquant.aggregator.store.base import DeviceStore, Erasure
 from privquant.aggregator.store.operator_queries import (
@@ -81,22 +83,36 @@ class Draft:
     waves: Waves = ONE_WAVE
     opens: int | None = None
     deadline: int | None = None
+    pace: float = DEFAULT_SHARE
 
 
 class Campaigns:
-    """Acts on the campaigns of one store. `url` is what invites start with."""
+    """Acts on the campaigns of one store.
 
-    def __init__(self, engine: AsyncEngine, store: DeviceStore, keys: KeyRing, url: str) -> None:
+    url:     what invites start with.
+    waiting: how many devices wait for their turn in a campaign, and how long others had waited.
+    """
+
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        store: DeviceStore,
+        keys: KeyRing,
+        url: str,
+        waiting: Callable[[str], tuple[int, float]] = lambda _campaign: (0, 0.0),
+    ) -> None:
         self.engine = engine
         self.store = store
         self.keys = keys
         self.url = url
+        self._waiting = waiting
 
     async def create(self, draft: Draft, by: str) -> str:
         """Publish a campaign; its id. The manifest is signed with the current key."""
         key = self.keys.current
         epsilon = check_epsilon(draft.epsilon)
         _check_waves(draft.waves)
+        pace = check_share(draft.pace)
         opens = int(time.time()) if draft.opens is None else draft.opens
         manifest = Manifest(
             measurement=draft.measurement,
@@ -124,6 +140,7 @@ class Campaigns:
                     envelope=sign_manifest(manifest, key),
                     state="open",
                     created=int(time.time()),
+                    pace=pace,
                 )
             )
             assert made.inserted_primary_key is not None
@@ -156,6 +173,9 @@ class Campaigns:
             issued = await size_of(db, schema.token, number)
             in_flight = await size_of(db, schema.pin, number)
             places = (await db.execute(select(schema.link).where(schema.link.c.campaign == number))).first()
+            share = (
+                await db.execute(select(schema.campaign.c.pace).where(schema.campaign.c.no == number))
+            ).scalar_one()
         estimates = await asyncio.to_thread(estimates_of, manifest, counts)
         heard = sum(row.answered for row in counts)
         return {
@@ -167,6 +187,7 @@ class Campaigns:
             "planned_users": manifest.planned_users,
             "tokens": issued,
             "asked_not_answered": in_flight,
+            "pace": None if share == 0 else self._pace(identity, share, heard),
             "open_link": None if places is None else {"places": places.places, "taken": places.taken},
             "thresholds": len(counts),
             "epsilon": real_epsilon(manifest.flip_threshold),
@@ -174,6 +195,15 @@ class Campaigns:
             "privacy": str(estimates[0].guarantee),
             "poisoning": poisoning(manifest),
             "alarms": alarms(manifest, counts),
+        }
+
+    def _pace(self, identity: str, share: float, heard: int) -> dict[str, Any]:
+        waiting, seconds = self._waiting(identity)
+        return {
+            "share": share,
+            "at_a_time": at_a_time(share, heard),
+            "waiting": waiting,
+            "wait_seconds": round(seconds),
         }
 
     async def invite(self, identity: str, number_of: int, by: str) -> list[str]:
@@ -217,7 +247,8 @@ class Campaigns:
         """Count nothing any more; seal the last reports; forget what was given to tokens that did not answer."""
         number = await self._turn(identity, ("open", "paused"), "closed", "close", by, why)
         async with writing(self.engine) as db:
-            await db.execute(delete(schema.pin).where(schema.pin.c.campaign == number))
+            for table in (schema.pin, schema.flight):
+                await db.execute(delete(table).where(table.c.campaign == number))
             await db.execute(delete(schema.published).where(schema.published.c.campaign == number))
         await self.store.seal(1)
         await self.store.sweep()
@@ -284,6 +315,7 @@ class Campaigns:
                 schema.count,
                 schema.published,
                 schema.pin,
+                schema.flight,
                 schema.spent,
                 schema.token,
                 schema.link,
