@@ -3,11 +3,11 @@
     python benchmarks/service/pace.py --campaigns 1000                   # in process, in virtual time
     python benchmarks/service/pace.py --http 30 --pace 0.15              # real devices over HTTP, a real server
 
-In process the aggregator's own code decides (`aggregator.pace`: places, turns, Retry-After; `CampaignProtocol`: what
-is asked next); clock, network and store are simulated. A device answers after a network time of --rtt seconds
+In process the aggregator's own code decides (`aggregator.pace`: places, turns, Retry-After; `CampaignProtocol`:
+what is asked next); clock, network and store are simulated. A device answers after a network time of --rtt seconds
 (exponential mean, from query to report), the next queries are computed every 50 ms and known 20 ms later. Over HTTP
-every device is `privquant.device` with its own ledger and the patience it ships with. The last line of each shape is
-the sequential run of the lab on the same data.
+every device is `privquant.device` with its own ledger and the patience it ships with. The last line of each shape
+is the sequential run of the lab on the same data.
 """
 
 from __future__ import annotations

@@ -60,10 +60,12 @@ def test_a_turn_that_was_told_remains_one_when_the_crowd_gets_smaller() -> None:
             assert turn_begun(begun + 1e-3, phase, period) == pytest.approx(begun, abs=1e-3)
 
 
-def served(
-    tokens: dict[bytes, tuple[float, float, float]], seconds: float, each: float, fair: bool = True
-) -> set[bytes]:
-    """Who is served within `seconds` when a place opens every `each` seconds; a token is (phase, comes, impatience).
+Tokens = dict[bytes, tuple[float, float, float]]
+"""phase, when it comes, impatience"""
+
+
+def served(tokens: Tokens, seconds: float, each: float, fair: bool = True) -> set[bytes]:
+    """Who is served within `seconds` when a place opens every `each` seconds.
 
     impatience: the part of the time it is told that it waits before it asks again. Not fair: whoever asks first
     after a place has opened gets it, as if there were no turns.
