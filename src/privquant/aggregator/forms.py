@@ -94,6 +94,7 @@ class InvitesForm(_Form):
 
 class LinkForm(_Form):
     places: Annotated[int, Field(ge=1, le=_MAX)]
+    code: bool = False
 
 
 class Created(BaseModel):
@@ -102,7 +103,10 @@ class Created(BaseModel):
 
 
 class LinkMade(BaseModel):
+    """code: what is to be typed beside it, where one was asked for."""
+
     invite: str
+    code: str | None = None
 
 
 class StateForm(BaseModel):
