@@ -5,7 +5,6 @@ Device routes are answered by `AsgiApp` before they get here; the document has t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Annotated, Any, cast
@@ -15,7 +14,6 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse
 from starlette.routing import Match, Route
 
 from privquant import __version__
@@ -37,22 +35,18 @@ from privquant.aggregator.forms import (
     StateForm,
     Verified,
 )
-from privquant.aggregator.invite_page import HEADERS, invite_page, missing_page
 from privquant.aggregator.keys import KeyUnusable
 from privquant.aggregator.openapi import PROBLEM, complete_document
 from privquant.aggregator.operators import Operator, read_audit, who_is
+from privquant.aggregator.page_routes import add_files, add_join_pages
 from privquant.aggregator.replies import Reply, RequestRefused, problem
 from privquant.aggregator.service import Service
 from privquant.aggregator.store.base import Unavailable
 from privquant.aggregator.store.operator_queries import UnknownCampaign
 from privquant.errors import PrivquantError
-from privquant.wire import PROBLEM_MEDIA, fingerprint, public_key_of
+from privquant.wire import fingerprint, public_key_of
 
 CampaignId = Annotated[str, Path(pattern=CAMPAIGN_ID, description="SHA-256 of the manifest, hex")]
-# Not checked by the framework: a browser gets a page even for an address that was cut short.
-PageId = Annotated[
-    str, Path(json_schema_extra={"pattern": CAMPAIGN_ID}, description="SHA-256 of the manifest, hex")
-]
 _bearer = HTTPBearer(auto_error=False, description="An operator's token")
 
 
@@ -89,7 +83,8 @@ def build_api(service: Service) -> FastAPI:
     _handle_errors(app, service)
     _add_health(app, service)
     _add_campaigns(app, service)
-    _add_invite_page(app, service)
+    add_files(app)
+    add_join_pages(app, service)
     complete_document(app)
     return app
 
@@ -228,26 +223,3 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
     @app.get("/v1/audit", tags=tags, summary="The last acts of operators")
     async def audit(_by: Admin, last: Annotated[int, Query(ge=1, le=10_000)] = 100) -> list[AuditLine]:
         return [AuditLine(**line) for line in await read_audit(service.engine, last)]
-
-
-def _add_invite_page(app: FastAPI, service: Service) -> None:
-    refusal = {"schema": {"$ref": "#/components/schemas/Problem"}}
-    missing = _text("html")["content"] | {PROBLEM_MEDIA: refusal}
-
-    @app.head("/c/{id}", include_in_schema=False)  # what looks at a link before it shows it
-    @app.get(
-        "/c/{id}",
-        tags=["devices"],
-        summary="What an invite is, for a person who opens it in a browser",
-        response_class=HTMLResponse,
-        responses={404: {"content": missing, "description": "No such campaign, or not a browser"}},
-    )
-    async def page(id: PageId, request: Request) -> Response:
-        if "text/html" not in request.headers.get("accept", "").lower():
-            raise RequestRefused(
-                "not-found", "an invite is answered with `privquant answer`; only browsers get a page here"
-            )
-        view = await service.cache.view(id) if re.fullmatch(CAMPAIGN_ID, id) else None
-        if view is None:
-            return HTMLResponse(missing_page(), 404, HEADERS)
-        return HTMLResponse(invite_page(view.manifest, view.state, f"{service.settings.url}/c/{id}"), 200, HEADERS)
