@@ -1,6 +1,7 @@
-"""The HTTP API: the operator's routes, health, metrics, and an OpenAPI 3.1 document of everything.
+"""The HTTP APIs of the two listeners, each with its OpenAPI 3.1 document.
 
-Device routes are answered by `AsgiApp` before they get here; the document has them from the wire format's table.
+The admin listener has the operator's routes, health and metrics. The public one has the page of an invite, and the
+device routes, which `AsgiApp` answers before they get here; its document has them from the wire format's table.
 """
 
 from __future__ import annotations
@@ -75,10 +76,33 @@ Anyone = Annotated[Operator, Depends(_operator)]
 Admin = Annotated[Operator, Depends(_admin)]
 
 
-def build_api(service: Service) -> FastAPI:
-    """The API of one service."""
+_NOT_PUBLIC = (
+    "nothing is served at this address; an operator's API, health and metrics are on the server's admin port, by "
+    "default 8471 and on its own machine only (`privquant campaign --server http://127.0.0.1:8471`)"
+)
+_NOT_ADMIN = "nothing is served at this address; devices and invites are on the server's public port"
+
+
+def build_public_api(service: Service) -> FastAPI:
+    """What anybody may reach, beside the device routes."""
+    app = _api(service, "privquant aggregator", _NOT_PUBLIC)
+    _add_invite_page(app, service)
+    complete_document(app, devices=True)
+    return app
+
+
+def build_admin_api(service: Service) -> FastAPI:
+    """What operators and those who watch over the server reach."""
+    app = _api(service, "privquant aggregator, for operators", _NOT_ADMIN)
+    _add_health(app, service)
+    _add_campaigns(app, service)
+    complete_document(app, devices=False)
+    return app
+
+
+def _api(service: Service, title: str, elsewhere: str) -> FastAPI:
     app = FastAPI(
-        title="privquant aggregator",
+        title=title,
         version=__version__,
         description="Quantiles of data that never leaves its owner.",
         docs_url=None,
@@ -86,16 +110,16 @@ def build_api(service: Service) -> FastAPI:
         responses={"default": PROBLEM},  # with it the framework documents no refusals of its own
     )
     app.state.engine = service.engine
-    _handle_errors(app, service)
-    _add_health(app, service)
-    _add_campaigns(app, service)
-    _add_invite_page(app, service)
-    complete_document(app)
+    _handle_errors(app, service, elsewhere)
     return app
 
 
-def _handle_errors(app: FastAPI, service: Service) -> None:
+def _handle_errors(app: FastAPI, service: Service, elsewhere: str) -> None:
+    """elsewhere: what is said of an address that this listener does not have."""
+
     async def refuse(request: Request, error: Exception) -> Response:
+        if isinstance(error, HTTPException) and error.status_code == 404:
+            return cast(Response, problem("not-found", elsewhere))
         reply = _reply_to(error, service)
         if reply.status == 405:
             reply = replace(reply, allow=_methods_at(app, request))
@@ -127,8 +151,7 @@ def _reply_to(error: Exception, service: Service) -> Reply:
         broken = error.errors()[0]["type"] == "json_invalid"
         return problem("malformed" if broken else "invalid", in_words(error.errors())[:500])
     if isinstance(error, HTTPException):
-        code = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "malformed")
-        return problem(code)
+        return problem("method-not-allowed" if error.status_code == 405 else "malformed")
     if isinstance(error, UnknownCampaign):
         return problem("unknown-campaign", str(error))
     if isinstance(error, WrongState):
