@@ -63,9 +63,10 @@ class Serve:
     """`privquant serve` on a folder, until the block ends."""
 
     def __init__(self, data: Path) -> None:
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        command = [sys.executable, "-m", "privquant.cli", "serve", "--data", str(data), "--port", str(self.port)]
+        self.port, admin_port = free_port(), free_port()
+        self.public_url, self.url = (f"http://127.0.0.1:{port}" for port in (self.port, admin_port))
+        command = [sys.executable, "-m", "privquant.cli", "serve", "--data", str(data)]
+        command += ["--port", str(self.port), "--admin-port", str(admin_port)]
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
 
     def __enter__(self) -> Serve:
@@ -122,6 +123,8 @@ def test_a_campaign_from_its_commands_through_backup_and_restore(tmp_path: Path)
         assert rotated not in key
         assert out(privquant("operator", "key", "--data", data)).count("current") == 1
         assert out(privquant("campaign", "pause", campaign, **here)) == "paused"
+        astray = privquant("campaign", "list", "--server", server.public_url, **here)
+        assert (astray.returncode, "on the server's admin port, by default 8471" in astray.stderr) == (2, True)
         refused = privquant("campaign", "resume", campaign, PRIVQUANT_TOKEN="wrong", PRIVQUANT_SERVER=server.url)
         assert (refused.returncode, "operator" in refused.stderr) == (2, True)
         assert "pause" in out(privquant("operator", "audit", "--data", data))
@@ -160,6 +163,11 @@ def test_a_campaign_from_its_commands_through_backup_and_restore(tmp_path: Path)
             "cannot listen on 127.0.0.1, port {taken}: Address already in use",
         ),
         (("--data", "{folder}", "--host", "300.1.1.1"), "cannot listen on 300.1.1.1, port 8470"),
+        (
+            ("--data", "{folder}", "--port", "{free}", "--admin-port", "{taken}"),
+            "cannot listen on 127.0.0.1, port {taken}: Address already in use",
+        ),
+        (("--data", "{folder}", "--admin-port", "8470"), "port and admin_port must differ, both are 8470"),
         (("--data", "{folder}", "--public-url", "ftp://x"), "must start with https:// or http://, got 'ftp://x'"),
         (
             ("--data", "{folder}", "--database", "postgresql://me:word@127.0.0.1:{free}/none"),

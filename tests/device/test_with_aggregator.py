@@ -25,7 +25,7 @@ class Aggregator:
     """A real server in a process of its own, with one campaign."""
 
     def __init__(self, folder):
-        settings = Settings(data=folder / "data", port=free_port())
+        settings = Settings(data=folder / "data", port=free_port(), admin_port=free_port())
         self.server = ServerProcess(settings, log=folder / "server.log")
         self._token = asyncio.run(self._operator(settings))
         self.server.start()

@@ -100,7 +100,7 @@ class _Demo:
         self.epsilon = epsilon
         self.values = people(devices, seed)
         self.show = show
-        self.settings = Settings(data=folder / "data", port=free_port(), public_url="")
+        self.settings = Settings(data=folder / "data", port=free_port(), admin_port=free_port(), public_url="")
         self.server = ServerProcess(self.settings, log=folder / "server.log")
         self.receipts: list[dict[str, Any]] = []
         self.lines: queue.Queue[str | None] = queue.Queue()

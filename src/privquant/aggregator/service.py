@@ -6,15 +6,18 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from privquant.aggregator import metrics
 from privquant.aggregator.campaign_cache import CampaignCache
+from privquant.aggregator.campaign_picture import picture
 from privquant.aggregator.campaigns import Campaigns, WrongState
 from privquant.aggregator.causes import DAMAGED
 from privquant.aggregator.devices import DeviceRoutes
 from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.health import PROBE_SECONDS, Health
 from privquant.aggregator.keys import KeyMissing, KeyUnusable, open_keys
+from privquant.aggregator.live import Live
 from privquant.aggregator.logs import say
 from privquant.aggregator.publisher import Publisher
 from privquant.aggregator.settings import Settings
@@ -59,6 +62,7 @@ class Service:
         self.campaigns = Campaigns(self.engine, self.store, self.keys, self.settings.url)
         self.devices = DeviceRoutes(self.cache, self.group, self.store.link_secret, self.settings.lease_minutes)
         self._publisher = Publisher(self.store, self.cache.refresh_one)
+        self.live = Live(partial(picture, self.campaigns), partial(self.store.campaigns, live=True))
         self.group.start()
         self._repeat("refresh", self.settings.refresh, self.cache.refresh)
         self._repeat("publish", self.settings.publish, self._publish)
@@ -67,12 +71,14 @@ class Service:
             await self._done(name, work)  # nobody is told "ready" before it is known
             self._repeat(name, PROBE_SECONDS, work)
         self._repeat("deadlines", _DEADLINES, self._close_over)
+        self.live.start()
         self.started = True
         say("started", store="postgresql" if self.settings.database else "sqlite")
 
     async def stop(self) -> None:
         """Commit what was taken in, then close."""
         self.started = False
+        await self.live.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

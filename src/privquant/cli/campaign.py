@@ -22,11 +22,9 @@ from privquant.validation import check_count
 _CALL = 100_000  # invites a request
 _AMPLE = 10  # more invites than this many for each person planned is likely a slip of the finger
 
-Server = Annotated[
-    str, typer.Option(envvar="PRIVQUANT_SERVER", help="Address of the server, e.g. https://ask.example.org.")
-]
+Server = Annotated[str, typer.Option(envvar="PRIVQUANT_SERVER", help="Address of the server's admin port.")]
 Identity = Annotated[str, typer.Argument(help="The campaign's id, or enough of its start to be the only one.")]
-HERE = "http://127.0.0.1:8470"
+HERE = "http://127.0.0.1:8471"
 
 
 def register(app: typer.Typer) -> None:
