@@ -78,7 +78,8 @@ class Page(Tab):
 
     def go(self, url: str) -> None:
         self.browser.call("Page.navigate", self.session, url=url)
-        self.until(f"document.readyState === 'complete' && location.href === {json.dumps(url)}")
+        address = json.dumps(url.partition("#")[0])  # a page may change what follows
+        self.until(f"document.readyState === 'complete' && location.href.split('#')[0] === {address}")
 
     def value(self, expression: str) -> Any:
         return self.run(f"return {expression};")

@@ -103,7 +103,8 @@ def _joined(folder: PurePosixPath, name: str) -> str:
 
 def head_of(entry: str, up: str, *styles: str) -> str:
     """What a page needs in its head: styles, its script, and all its modules, so that they load side by side."""
-    lines = [f'<link rel="stylesheet" href="{up}assets/{style}">' for style in styles]
+    lines = [f'<link rel="icon" href="{up}assets/pages/shared/icon.svg">']
+    lines += [f'<link rel="stylesheet" href="{up}assets/{style}">' for style in styles]
     script, *others = modules_of(entry)
     lines += [f'<link rel="modulepreload" href="{up}assets/{name}">' for name in others]
     return "\n".join([*lines, f'<script type="module" src="{up}assets/{script}"></script>'])

@@ -2,7 +2,7 @@
 //
 //     looking                       the campaign is fetched and checked; nothing is drawn
 //     asking {manifest}             what is asked is known; the person may type a number
-//     sending {sent}                the number was given; `sent` is the request with the bit, once there is one
+//     sending {sent, code}          the number was given; `sent` is the request with the bit, once there is one
 //     waiting {until, code, drawn}  not now: tries again by itself; drawn: the bit exists and will only be resent
 //     answered {receipt, sent}      acknowledged, now or on an earlier visit
 //     refused {reason, code, text}  this will not be answered
@@ -26,6 +26,7 @@ export class Answering {
     this.failures = 0;
     this.sent = null;
     this.code = "";
+    this.answering = false;
     this.wake = null;
   }
 
@@ -55,6 +56,7 @@ export class Answering {
 
   /** NaN stands for "what was drawn before": it can be resent, and no coin can be thrown for it. */
   async #answer(value) {
+    this.answering = true;
     this.#tell({ state: "sending" });
     const receipt = await this.device.answer(this.address, value);
     this.#tell({ state: "answered", receipt });
@@ -107,12 +109,11 @@ export class Answering {
     return new Device(policy, { patience: PATIENCE, transport: new WatchedTransport((seen) => this.#seen(seen)) });
   }
 
-  #seen({ what, body, refused }) {
-    if (refused !== undefined) this.code = refused;
-    else this.code = "";
-    if (what !== "reports") return;
-    this.sent = body;
-    this.#tell({ state: "sending" });
+  #seen({ what, body, failed = "" }) {
+    this.code = failed;
+    if (what === "reports") this.sent = body;
+    // The device tries again by itself for a while, and meanwhile the person is told why.
+    if (this.answering && (failed !== "" || what === "reports")) this.#tell({ state: "sending" });
   }
 
   #tell(state) {

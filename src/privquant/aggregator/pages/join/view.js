@@ -36,10 +36,10 @@ export class JoinView {
       this.#trust(),
       manifest === null ? null : this.#names(manifest),
     );
-    // Whoever does not see the page hears where it has come to: the new part's title is read.
-    if (before !== undefined && before !== state.state && state.state !== "looking") {
-      now.querySelector("h2").focus({ preventScroll: state.state === "asking" });
-    }
+    // Whoever does not see the page hears where it has come to: the new part's title is read. A page that has just
+    // been opened is read from its top.
+    const opened = before === undefined || before === "looking" || state.state === "looking";
+    if (!opened && before !== state.state) now.querySelector("h2").focus();
   }
 
   #now(state) {
@@ -122,8 +122,9 @@ export class JoinView {
     ];
   }
 
-  #sending({ sent }) {
-    const { sending } = this.words;
+  #sending({ sent, code }) {
+    const { sending, waiting } = this.words;
+    if (code in waiting) return [this.#title(waiting.title), el("p", { role: "status", text: waiting[code] }), el("p", { text: waiting.self })];
     if (sent === null) return [this.#title(sending.title), el("p", { role: "status", text: sending.asking })];
     const { bit } = JSON.parse(sent);
     return [

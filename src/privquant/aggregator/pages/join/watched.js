@@ -4,7 +4,7 @@ import { FetchTransport } from "../../js/src/browser.js";
 
 const TYPE = "urn:privquant:problem:";
 
-/** Sends as the device's own transport does, and tells `seen` of each request, and of each refusal by its code. */
+/** Sends as the device's own transport does, and tells `seen` of each request, and of each that failed, by its code. */
 export class WatchedTransport extends FetchTransport {
   constructor(seen) {
     super();
@@ -13,9 +13,14 @@ export class WatchedTransport extends FetchTransport {
 
   async send(origin, request) {
     this.seen({ what: request.path.split("/").at(-1), body: textOf(request.body) });
-    const answer = await super.send(origin, request);
-    if (answer.status >= 400) this.seen({ refused: codeOf(answer.body) });
-    return answer;
+    try {
+      const answer = await super.send(origin, request);
+      if (answer.status >= 400) this.seen({ failed: codeOf(answer.body) });
+      return answer;
+    } catch (error) {
+      this.seen({ failed: "lost" });
+      throw error;
+    }
   }
 }
 
