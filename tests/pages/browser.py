@@ -159,4 +159,4 @@ class Page(Tab):
 
     def fits(self) -> bool:
         """Whether nothing has to be scrolled sideways."""
-        return bool(self.value("document.documentElement.scrollWidth <= innerWidth"))
+        return bool(self.value("document.documentElement.scrollWidth <= document.documentElement.clientWidth"))

@@ -4,7 +4,6 @@ the browser notes no error and no violation of the content policy, and nothing h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
@@ -18,10 +17,10 @@ LONG = [name for name in LOOKS if name in ("phone-light", "desktop-dark")]
 
 
 @pytest.fixture(scope="module")
-def tour(browser: Browser, scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tour]:
+def tour(browser: Browser, scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Tour:
     made = Tour(browser, scene, Path(tmp_path_factory.mktemp("tour")), people=300)
     made.prepare()
-    yield made
+    return made
 
 
 def faults(page: Page) -> list[str]:

@@ -28,17 +28,21 @@ class CampaignView {
   }
 
   lost(error) {
-    if (error === null) this.note.textContent = "Live. Numbers lag behind by a batch, so that no single answer can be read from them.";
+    const final = this.state === "closed" ? "Closed. These are the final numbers." : null;
+    const live = "Live. Numbers lag behind by a batch, so that no single answer can be read from them.";
+    if (error === null) this.note.textContent = final ?? live;
     else if (!this.trouble(error)) this.note.textContent = `${error.message} Trying again ...`;
   }
 
   show(form) {
     if (this.parts === null) this.build(form);
     const { parts } = this;
+    this.state = form.state;
     this.lost(null);
     this.seen = [...this.seen.slice(-20), [Date.now(), form.heard]];
     replace(parts.state, el("span", { class: `state state-${form.state}`, text: form.state }));
     replace(parts.numbers, ...this.numbers(form));
+    parts.bar.value = form.heard;
     form.estimates.forEach((estimate, which) => this.estimate(parts.estimates[which], estimate, form, which));
     replace(parts.alarms, ...form.alarms.map((text) => el("p", { class: "alarm", role: "alert", text })));
     parts.privacy.textContent = form.privacy;
@@ -53,6 +57,7 @@ class CampaignView {
     const parts = {
       state: el("span"),
       numbers: el("dl", { class: "numbers" }),
+      bar: el("progress", { max: form.planned_users, value: 0, "aria-label": "Answered of planned" }),
       estimates: form.estimates.map(() => ({ value: el("p", { class: "answer" }), said: el("ul", { class: "said" }), shares: new Chart(280), trace: new Chart(220) })),
       alarms: el("div"),
       privacy: el("p"),
@@ -71,7 +76,7 @@ class CampaignView {
       el("p", {}, parts.state, ` ${manifest.measurement}, epsilon ${manifest.epsilon}, until ${moment(manifest.deadline)}`),
       this.note,
       parts.alarms,
-      el("section", { class: "card", "aria-labelledby": "progress" }, el("h2", { id: "progress", text: "Progress" }), parts.numbers, parts.rounds),
+      el("section", { class: "card", "aria-labelledby": "progress" }, el("h2", { id: "progress", text: "Progress" }), parts.numbers, parts.bar, parts.rounds),
       parts.estimates.map((each, which) => this.estimatePart(each, form.estimates[which], which)),
       el("div", { class: "columns" },
         el("section", { class: "card", "aria-labelledby": "privacy" },
@@ -122,12 +127,11 @@ class CampaignView {
       line("answered", count(form.heard)),
       line("in flight", count(form.asked_not_answered)),
       line("planned", count(form.planned_users)),
-      line("invited", form.open_link === null ? count(form.tokens) : `${count(form.open_link.taken)} of ${count(form.open_link.places)} places`),
+      line(form.open_link === null ? "invited" : "places taken", form.open_link === null ? count(form.tokens) : `${count(form.open_link.taken)} / ${count(form.open_link.places)}`),
       line("rate", this.rate()),
     ];
     if (typeof form.waiting === "number") lines.splice(2, 0, line("waiting", count(form.waiting)));
-    const bar = el("progress", { max: form.planned_users, value: form.heard, "aria-label": "Answered of planned" });
-    return [...lines, bar];
+    return lines;
   }
 
   /** Answers a minute over the snapshots that this tab has seen in the last minute. */
