@@ -118,6 +118,7 @@ def measure(devices: int, connections: int, database: str, workers: int) -> dict
             found |= groups(server.call("GET", "/metrics"))
             server.kill()
             found["restart_seconds"] = round(server.start(), 2)
+            server.call("POST", f"/v1/campaigns/{campaign}/close", token=token)
             began = time.perf_counter()
             verified = server.call("GET", f"/v1/campaigns/{campaign}/verify", token=token)
             found["verify_seconds"] = round(time.perf_counter() - began, 2)

@@ -85,8 +85,8 @@ def test_who_does_what_the_page_says_is_counted(scene: Scene, tmp_path: Path) ->
     assert "How long is your way to work?" in run(allow, input="y\n")
     assert (tmp_path / "policy.toml").read_text() == policy
     assert run(command).startswith("Answered: ")
-    assert scene.call("GET", f"/v1/campaigns/{campaign}")["heard"] == 1
     scene.call("POST", f"/v1/campaigns/{campaign}/close")
+    assert scene.call("GET", f"/v1/campaigns/{campaign}")["heard"] == 1
     assert "is <b>closed</b>" in get(invite.partition("#")[0], BROWSER)[1]
 
 

@@ -115,7 +115,8 @@ def test_a_campaign_from_its_commands_through_backup_and_restore(tmp_path: Path)
         tokens = [str(Invite.parse(invite).token) for invite in invites]
         fleet = Fleet("127.0.0.1", server.port, campaign, tokens)
         asyncio.run(fleet.run(8))
-        assert "40 of 50 answered" in out(privquant("campaign", "show", campaign, **here))
+        shown = out(privquant("campaign", "show", campaign, **here))
+        assert "open, 0 of 50 answered (until it is closed, numbers stay at least 32 answers behind)" in shown
         assert json.loads(out(privquant("campaign", "verify", campaign, **here)))["ok"]
         out(privquant("operator", "backup", tmp_path / "backup", "--data", data))
         key = out(privquant("operator", "key", "--data", data))
@@ -133,8 +134,9 @@ def test_a_campaign_from_its_commands_through_backup_and_restore(tmp_path: Path)
     with Serve(data) as server:
         here = {"PRIVQUANT_TOKEN": token, "PRIVQUANT_SERVER": server.url}
         restored = json.loads(out(privquant("campaign", "show", campaign, "--json", **here)))
-        assert (restored["state"], restored["heard"]) == ("open", 40)
-        assert json.loads(out(privquant("campaign", "verify", campaign, **here)))["reports"] == 40
+        assert (restored["state"], restored["asked_not_answered"]) == ("open", 40)
+        verified = json.loads(out(privquant("campaign", "verify", campaign, **here)))
+        assert (verified["ok"], verified["reports"], verified["estimates"]) == (True, None, None)
         assert campaign[:16] in out(privquant("campaign", "list", **here))
         (listed,) = json.loads(out(privquant("campaign", "list", "--json", **here)))
         assert {
@@ -146,6 +148,8 @@ def test_a_campaign_from_its_commands_through_backup_and_restore(tmp_path: Path)
         early = privquant("campaign", "delete", campaign, "--yes", **here)
         assert (early.returncode, "close it first" in early.stderr) == (2, True)
         out(privquant("campaign", "close", campaign, "--yes", **here))
+        assert "closed, 40 of 50 answered\n" in out(privquant("campaign", "show", campaign, **here))
+        assert json.loads(out(privquant("campaign", "verify", campaign, **here)))["reports"] == 40
         late = privquant("campaign", "invites", campaign, 5, tmp_path / "late.csv", **here)
         assert (late.returncode, "the campaign is closed" in late.stderr) == (2, True)
         assert not (tmp_path / "late.csv").exists()

@@ -80,7 +80,8 @@ def test_a_campaign_from_its_form_to_its_export(browser: Browser, scene: Scene, 
     page.sees("it cannot be taken back")
     page.press("Close it")
     page.sees("The campaign is closed.")
-    page.until(f"[...document.querySelectorAll('dd')].some((e) => e.innerText === '{BROWSERS + DEVICES}')")
+    page.until(f"({NUMBER % 'answered'}) === '{BROWSERS + DEVICES}'")
+    page.sees("These are the final numbers.")
     folder = tmp_path / "downloads"
     folder.mkdir()
     browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
@@ -92,8 +93,9 @@ def test_a_campaign_from_its_form_to_its_export(browser: Browser, scene: Scene, 
     assert exported == scene.call("GET", f"/v1/campaigns/{campaign}/export")
     answer = exported["estimates"][0]["value"]
     truth = sorted(minutes(DEVICES))
-    # 505 people at epsilon 1: three in a thousand honest runs are off by more than 25 points of rank.
-    assert truth[len(truth) // 4] <= answer <= truth[3 * len(truth) // 4]
+    # Within 40 points of rank. `privquant plan` gives 505 people at epsilon 1 a chance of 1e-6 to miss that on typical
+    # data and of 1e-3 on the hardest; the devices' coins have no seed.
+    assert truth[len(truth) // 10] <= answer <= truth[9 * len(truth) // 10]
     assert page.value("document.querySelector('.answer strong').innerText") == f"{answer}"
     assert page.complaints() == []
 

@@ -14,15 +14,16 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from privquant.aggregator.alarms import alarms, poisoning
 from privquant.aggregator.campaign_protocol import CampaignProtocol, Options, campaign_options, estimates_of, key_of
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.operators import note
+from privquant.aggregator.snapshots import STEP, shown_counts, shown_heard
 from privquant.aggregator.store import schema
-from privquant.aggregator.store.base import DeviceStore, Erasure
+from privquant.aggregator.store.base import CampaignRow, DeviceStore, Erasure
 from privquant.aggregator.store.operator_queries import (
     as_dict,
     find_campaign,
@@ -33,7 +34,7 @@ from privquant.aggregator.store.operator_queries import (
     size_of,
     writing,
 )
-from privquant.aggregator.store.statements import COUNTS_FROM_LOG
+from privquant.aggregator.store.statements import CAMPAIGNS, COUNTS_FROM_LOG, for_sqlalchemy
 from privquant.aggregator.tickets import TicketOffice
 from privquant.domain import Domain
 from privquant.errors import InvalidInput, PrivquantError
@@ -84,13 +85,19 @@ class Draft:
 
 
 class Campaigns:
-    """Acts on the campaigns of one store. `url` is what invites start with."""
+    """Acts on the campaigns of one store.
 
-    def __init__(self, engine: AsyncEngine, store: DeviceStore, keys: KeyRing, url: str) -> None:
+    url: what invites start with. behind: reports that what is shown of a running campaign is behind, at least.
+    """
+
+    def __init__(
+        self, engine: AsyncEngine, store: DeviceStore, keys: KeyRing, url: str, *, behind: int = STEP
+    ) -> None:
         self.engine = engine
         self.store = store
         self.keys = keys
         self.url = url
+        self.behind = behind
 
     async def create(self, draft: Draft, by: str) -> str:
         """Publish a campaign; its id. The manifest is signed with the current key."""
@@ -133,15 +140,19 @@ class Campaigns:
         return manifest.id
 
     async def overview(self) -> list[dict[str, Any]]:
+        """All campaigns; of those that run, as of their last snapshots."""
+        async with reading(self.engine) as db:
+            rows = (await db.execute(text(for_sqlalchemy(CAMPAIGNS)), {"p1": None, "p2": False})).all()
+            shown = await shown_heard(db)
         found = []
-        for row in await self.store.campaigns():
-            manifest = manifest_of(row.envelope)
+        for row in (CampaignRow(*row) for row in rows):
+            manifest = manifest_of(bytes(row.envelope))
             found.append(
                 {
                     "id": row.id,
                     "measurement": manifest.measurement,
                     "state": shown_state(row.state, manifest),
-                    "heard": row.heard,
+                    "heard": row.heard if row.state == "closed" else shown.get(row.no, 0),
                     "planned_users": manifest.planned_users,
                     "deadline": manifest.deadline,
                 }
@@ -149,12 +160,13 @@ class Campaigns:
         return found
 
     async def show(self, identity: str) -> dict[str, Any]:
-        """State, progress and estimates."""
+        """State, progress and estimates; while it runs, as of its last snapshot."""
         async with reading(self.engine) as db:
             number, state, manifest = await find_campaign(db, identity)
-            counts = await read_counts(db, number)
+            counts = await shown_counts(db, number, state)
             issued = await size_of(db, schema.token, number)
-            in_flight = await size_of(db, schema.pin, number)
+            # A sum that changes when a device is asked, and not when it answers.
+            asked = await size_of(db, schema.pin, number) + await size_of(db, schema.spent, number)
             places = (await db.execute(select(schema.link).where(schema.link.c.campaign == number))).first()
         estimates = await asyncio.to_thread(estimates_of, manifest, counts)
         heard = sum(row.answered for row in counts)
@@ -166,7 +178,8 @@ class Campaigns:
             "heard": heard,
             "planned_users": manifest.planned_users,
             "tokens": issued,
-            "asked_not_answered": in_flight,
+            "asked_not_answered": asked - heard,
+            "behind": 0 if state == "closed" else self.behind,
             "open_link": None if places is None else {"places": places.places, "taken": places.taken},
             "thresholds": len(counts),
             "epsilon": real_epsilon(manifest.flip_threshold),
@@ -219,14 +232,15 @@ class Campaigns:
         async with writing(self.engine) as db:
             await db.execute(delete(schema.pin).where(schema.pin.c.campaign == number))
             await db.execute(delete(schema.published).where(schema.published.c.campaign == number))
+            await db.execute(delete(schema.snapshot).where(schema.snapshot.c.campaign == number))
         await self.store.seal(1)
         await self.store.sweep()
 
     async def export(self, identity: str) -> dict[str, Any]:
-        """Everything that is not a token: manifest, signature, counts per query, estimates."""
+        """Everything that is not a token: manifest, signature, counts per query, estimates; see `show`."""
         async with reading(self.engine) as db:
             number, state, manifest = await find_campaign(db, identity)
-            counts = await read_counts(db, number)
+            counts = await shown_counts(db, number, state)
             envelope = (
                 await db.execute(select(schema.campaign.c.envelope).where(schema.campaign.c.no == number))
             ).scalar_one()
@@ -250,9 +264,12 @@ class Campaigns:
         }
 
     async def verify(self, identity: str) -> dict[str, Any]:
-        """Rebuild counts and estimates from the log of reports and compare with what is served."""
+        """Rebuild counts and estimates from the log of reports and compare with what is counted.
+
+        The numbers themselves are told of a closed campaign only; of one that runs, whether they agree.
+        """
         async with reading(self.engine) as db:
-            number, _, manifest = await find_campaign(db, identity)
+            number, state, manifest = await find_campaign(db, identity)
             served = await read_counts(db, number)
             logged = await read_counts(db, number, statement=COUNTS_FROM_LOG)
             spent = await size_of(db, schema.spent, number)
@@ -262,14 +279,15 @@ class Campaigns:
             lambda: (estimates_of(manifest, served), estimates_of(manifest, logged))
         )
         same = [e.to_dict() for e in from_counts] == [e.to_dict() for e in from_log]
+        final = state == "closed"
         return {
             "campaign": identity,
             "ok": same_counts and same and spent == reports,
-            "reports": reports,
-            "spent_tokens": spent,
             "counts_agree": same_counts,
             "estimates_agree": same,
-            "estimates": [plain(estimate) for estimate in from_log],
+            "tokens_agree": spent == reports,
+            "reports": reports if final else None,
+            "estimates": [plain(estimate) for estimate in from_log] if final else None,
         }
 
     async def delete(self, identity: str, by: str) -> Erasure:
@@ -282,6 +300,7 @@ class Campaigns:
                 schema.tail,
                 schema.log,
                 schema.count,
+                schema.snapshot,
                 schema.published,
                 schema.pin,
                 schema.spent,

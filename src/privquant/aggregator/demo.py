@@ -212,6 +212,7 @@ class _Demo:
         self.show(Moment(len(self.receipts), len(self.values), self.estimate, event))
 
     def _outcome(self, campaign: str, seconds: float) -> DemoResult:
+        self._call("POST", f"/v1/campaigns/{campaign}/close")  # before it, numbers are those of a snapshot
         verified = self._call("GET", f"/v1/campaigns/{campaign}/verify")
         exported = self._call("GET", f"/v1/campaigns/{campaign}/export")
         privacy = self._call("GET", f"/v1/campaigns/{campaign}")["privacy"]

@@ -62,7 +62,7 @@ class DeviceRoutes:
         except (Unavailable, KeyUnusable):
             metrics.refusals.labels("unavailable").inc()
             reply = problem("unavailable")
-        metrics.requests.labels(route.name, reply.status).inc()
+        metrics.requested(route.name, reply.status)
         return reply
 
     async def _handle(self, identity: str, route: wire.Route, method: str, body: bytes) -> Reply:

@@ -117,6 +117,8 @@ class CampaignLine(BaseModel):
 
 
 class CampaignShown(BaseModel):
+    """behind: while the campaign runs, numbers are those of a snapshot at least so many reports old."""
+
     id: str
     state: str
     manifest: dict[str, Any]
@@ -125,6 +127,7 @@ class CampaignShown(BaseModel):
     planned_users: int
     tokens: int
     asked_not_answered: int
+    behind: int
     open_link: dict[str, int] | None
     thresholds: int
     epsilon: float
@@ -135,13 +138,15 @@ class CampaignShown(BaseModel):
 
 
 class Verified(BaseModel):
+    """ok: all three agree. reports, estimates: of a closed campaign; of one that runs, null."""
+
     campaign: str
     ok: bool
-    reports: int
-    spent_tokens: int
     counts_agree: bool
     estimates_agree: bool
-    estimates: list[dict[str, Any]]
+    tokens_agree: bool
+    reports: int | None
+    estimates: list[dict[str, Any]] | None
 
 
 class Deleted(BaseModel):

@@ -21,6 +21,7 @@ from privquant.aggregator.live import Live
 from privquant.aggregator.logs import say
 from privquant.aggregator.publisher import Publisher
 from privquant.aggregator.settings import Settings
+from privquant.aggregator.snapshots import Snapshots
 from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, DeviceStore, Unavailable
 from privquant.aggregator.store.migrate import migrate, open_engine
 from privquant.aggregator.store.operator_queries import manifest_of
@@ -57,11 +58,16 @@ class Service:
     async def start(self) -> None:
         await migrate(self.engine)
         self.store = open_device_store(self.settings)
+        metrics.Stepped.step = self.settings.snapshot_reports
         self.group = GroupCommit(self._timed_commit)
         self.cache = CampaignCache(self.store, self.keys)
-        self.campaigns = Campaigns(self.engine, self.store, self.keys, self.settings.url)
+        self.campaigns = Campaigns(
+            self.engine, self.store, self.keys, self.settings.url, behind=self.settings.snapshot_reports
+        )
         self.devices = DeviceRoutes(self.cache, self.group, self.store.link_secret, self.settings.lease_minutes)
-        self._publisher = Publisher(self.store, self.cache.refresh_one)
+        self._publisher = Publisher(
+            self.store, self.cache.refresh_one, Snapshots(self.engine, self.settings.snapshot_reports).advance
+        )
         self.live = Live(partial(picture, self.campaigns), partial(self.store.campaigns, live=True))
         self.group.start()
         self._repeat("refresh", self.settings.refresh, self.cache.refresh)

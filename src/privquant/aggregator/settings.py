@@ -28,6 +28,7 @@ class Settings:
     refresh:       seconds between two looks at the store for changes made by other processes.
     publish:       least seconds between two computations of the next thresholds of a campaign.
     seal_rows:     fresh reports are mixed into the log when there are this many (see store.base).
+    snapshot_reports: what is shown of a running campaign moves in steps of at least so many (see snapshots).
     workers:       API processes on one port; more than one needs PostgreSQL.
     """
 
@@ -44,6 +45,7 @@ class Settings:
     refresh: float = 0.25
     publish: float = 0.05
     seal_rows: int = 1_024
+    snapshot_reports: int = 32
     workers: int = 1
     log_level: str = "info"
 
@@ -53,6 +55,7 @@ class Settings:
             ("admin_port", 1, 65_535),
             ("lease_minutes", 1, 10**6),
             ("grace_minutes", 1, 10**6),
+            ("snapshot_reports", 1, 10**9),
             ("workers", 1, 64),
         ):
             if not low <= getattr(self, name) <= high:

@@ -119,7 +119,7 @@ def show(
         typer.echo(json.dumps(found | {"estimates": estimates}, indent=2))
         return
     typer.echo(f"{found['manifest']['measurement']}: {found['manifest']['question']}")
-    typer.echo(f"{found['state']}, {found['heard']} of {found['planned_users']} answered")
+    typer.echo(f"{found['state']}, {found['heard']} of {found['planned_users']} answered{_behind(found)}")
     for estimate in found["estimates"]:
         shown = "no answer yet" if estimate["value"] is None and not estimate["bin"] else estimate["value"]
         where = f" in {estimate['bin']}" if estimate["bin"] else ""
@@ -134,6 +134,12 @@ def show(
     typer.echo(found["poisoning"])
     for alarm in found["alarms"]:
         typer.echo(f"ALARM: {alarm}")
+
+
+def _behind(found: dict[str, Any]) -> str:
+    if not found["behind"]:
+        return ""
+    return f" (until it is closed, numbers stay at least {found['behind']} answers behind)"
 
 
 def invites(
@@ -225,7 +231,10 @@ def export(campaign: Identity, server: Server = HERE) -> None:
 
 
 def verify(campaign: Identity, server: Server = HERE) -> None:
-    """Rebuild the estimate from the log of reports and compare; exit code 1 if anything differs."""
+    """Rebuild the estimate from the log of reports and compare; exit code 1 if anything differs.
+
+    While the campaign runs it says whether they agree, and no number.
+    """
     found = call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}/verify")
     typer.echo(json.dumps(found, indent=1))
     if not found["ok"]:

@@ -46,6 +46,10 @@ def serve(
         int | None,
         typer.Option(help="How long after its deadline a campaign closes itself.", show_default="60"),
     ] = None,
+    snapshot_reports: Annotated[
+        int | None,
+        typer.Option(help="What is shown of a running campaign moves in steps of so many.", show_default="32"),
+    ] = None,
     log_level: Annotated[
         str | None, typer.Option(help="debug, info, warning or error.", show_default="info")
     ] = None,
@@ -75,6 +79,7 @@ def serve(
             "workers": workers,
             "lease_minutes": lease_minutes,
             "grace_minutes": grace_minutes,
+            "snapshot_reports": snapshot_reports,
             "log_level": log_level,
         }
     )

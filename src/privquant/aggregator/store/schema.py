@@ -7,6 +7,7 @@
     tail       fresh reports: (query, bit), permuted within each group commit
     log        sealed reports: the tail is moved here in one permutation of many groups
     count      answered and ones per query, over the log; tail is added when read
+    snapshot   what is shown of a campaign that runs (see aggregator.snapshots)
     published  the queries to hand out next
     link       the open link of a campaign: hash of its secret, places, places taken
     operator   operators' tokens, hashed
@@ -84,6 +85,16 @@ count = Table(
     Column("answered", BigInteger, nullable=False),
     Column("ones", BigInteger, nullable=False),
     sqlite_with_rowid=False,
+)
+
+snapshot = Table(
+    "snapshot",
+    metadata,
+    _campaign_no(primary=True),
+    Column("shown_heard", BigInteger, nullable=False),
+    Column("shown", LargeBinary, nullable=False),
+    Column("coming_heard", BigInteger, nullable=False),
+    Column("coming", LargeBinary, nullable=False),
 )
 
 published = Table(
