@@ -34,6 +34,11 @@ class Browser(Chromium):
             raise PageFailed(said["error"]["message"])
         return said["result"]
 
+    def start(self) -> Browser:
+        super().start()
+        self._wire.close_timeout = 0.2  # a browser that was killed says no goodbye
+        return self
+
     def visit(
         self,
         url: str,

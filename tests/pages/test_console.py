@@ -93,8 +93,8 @@ def test_a_campaign_from_its_form_to_its_export(browser: Browser, scene: Scene, 
     assert exported == scene.call("GET", f"/v1/campaigns/{campaign}/export")
     answer = exported["estimates"][0]["value"]
     truth = sorted(minutes(DEVICES))
-    # Within 40 points of rank. `privquant plan` gives 505 people at epsilon 1 a chance of 1e-6 to miss that on typical
-    # data and of 1e-3 on the hardest; the devices' coins have no seed.
+    # Within 40 points of rank. `privquant plan` gives 505 people at epsilon 1 a chance of 1e-6 to miss that on
+    # typical data and of 1e-3 on the hardest; the devices' coins have no seed.
     assert truth[len(truth) // 10] <= answer <= truth[9 * len(truth) // 10]
     assert page.value("document.querySelector('.answer strong').innerText") == f"{answer}"
     assert page.complaints() == []
