@@ -33,6 +33,7 @@ from privquant.domain import Integers
 from privquant.privacy.coin import Coin, flip_threshold, real_epsilon
 from privquant.wire import (
     RoundTerms,
+    SealKey,
     announcements,
     canonical,
     fingerprint,
@@ -92,14 +93,17 @@ def why(device, invite) -> str:
 
 def test_one_sealed_bit_leaves_and_three_sums_are_kept(server, device, ledger):
     receipt = device().answer(server.invite(), 30)
-    assert (receipt.status, receipt.sent_now, receipt.asked, receipt.epsilon) == ("accepted", True, 25, EPSILON)
+    assert (receipt.status, receipt.asked, receipt.epsilon) == ("accepted", 25, EPSILON)
     assert (receipt.spent, receipt.lifetime) == ("1", "1")
     local = Coin(flip_threshold(4.9)).epsilon
     more = receipt.shuffled
     assert (more.round, more.batch, more.delta, more.local_epsilon) == (1, 5000, DELTA, local)
     assert (more.spent_delta, more.lifetime_delta) == ("1e-6", "1e-6")
     assert (more.spent_local_epsilon, more.lifetime_local_epsilon) == ("4.9", "5")
-    assert "1e-06" in str(receipt.guarantee)
+    assert str(receipt.guarantee) == (
+        "Each answer is (1, 1e-06)-differentially private if the shuffler is honest and mixes at least 5000 honest "
+        "reports, and 4.9-differentially private otherwise."
+    )
     assert [each for bits in server.bits.values() for each in bits] == [receipt.bit]
     (answer,) = Ledger(ledger).answers("steps")
     assert (answer.state, answer.ticket, answer.shuffled.round) == (State.ACKED, "", 1)
@@ -275,6 +279,11 @@ def test_the_campaigns_own_share_of_colluders_is_counted(server, device, refused
     refused(ManifestRefused, "accounting")
     server.publish(colluding=0.01)
     assert device().answer(server.invite(), 30).shuffled.batch == 4950
+
+
+def test_a_seal_key_that_keeps_no_secret_is_refused(server, refused):
+    server.publish(seal=SealKey(bytes(32)))
+    refused(ManifestRefused, "manifest-malformed")
 
 
 def second(server, threshold=10):

@@ -13,7 +13,7 @@ from privquant.device.ledger import Ledger
 from privquant.device.ledger_format import Answer, Shuffled
 from privquant.device.limits import check_round, shuffle_rule
 from privquant.device.policy import Rule
-from privquant.device.refusals import QuestionRefused
+from privquant.device.refusals import ManifestRefused, QuestionRefused
 from privquant.device.retries import Caller
 from privquant.device.spending import Spent
 from privquant.wire import (
@@ -64,7 +64,8 @@ class LocalQuestion:
 class ShuffledQuestion:
     """A round: its threshold by the announcement, its coin by the manifest.
 
-    batch: the honest reports that it was checked with.
+    batch: the honest reports that it was checked with. sealed: a zero and a one, made before the coin is thrown, so
+    that a key which cannot seal is found out in time; one of them is ever used.
     """
 
     manifest: Manifest
@@ -74,6 +75,7 @@ class ShuffledQuestion:
     round: int
     threshold: int
     batch: int
+    sealed: tuple[str, str]
 
     @property
     def coin(self) -> int:
@@ -84,9 +86,7 @@ class ShuffledQuestion:
         return spending.shuffled(self.manifest.epsilon, self.terms.delta, self.coin)
 
     def answer(self, bit: int) -> Answer:
-        info = report_info(self.campaign, self.round, self.threshold, self.coin)
-        sealed = sealed_to_wire(seal(bit, self.terms.seal, info))
-        costs = self.costs
+        costs, sealed = self.costs, self.sealed[bit]
         shuffled = Shuffled(self.round, sealed, self.terms.address, costs.epsilon, costs.delta, self.batch)
         return Answer(
             self.manifest.measurement,
@@ -146,4 +146,14 @@ def _round(
             "tell who runs the shuffler",
         )
     batch = check_round(manifest, terms, round, shuffle_rule(rule).share)
-    return ShuffledQuestion(manifest, terms, campaign, token, round, threshold, batch)
+    sealed = _sealed(terms, campaign, round, threshold)
+    return ShuffledQuestion(manifest, terms, campaign, token, round, threshold, batch, sealed)
+
+
+def _sealed(terms: Shuffle, campaign: str, round: int, threshold: int) -> tuple[str, str]:
+    """A zero and a one, sealed to the aggregator as answers to this question."""
+    info = report_info(campaign, round, threshold, terms.rounds[round].coin)
+    try:
+        return sealed_to_wire(seal(0, terms.seal, info)), sealed_to_wire(seal(1, terms.seal, info))
+    except WireError as error:
+        raise ManifestRefused("manifest-malformed", f"nothing can be sealed to the campaign: {error}") from error
