@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-
 from conftest import command
+
 from privquant import lab
 from privquant.engines import executor_at
 from privquant.engines.ray_executor import RayExecutor
@@ -48,7 +48,9 @@ def test_dask_gives_the_same_table(ours, tmp_path) -> None:
 
 
 def test_another_seed_gives_another_table(ray_here, ours, tmp_path) -> None:
-    lab.sweep(["pareto:n=2500:B=4^9"], protocols=["naive"], epsilons=[0.5], trials=40, seed=8, out=tmp_path / "u.csv")
+    lab.sweep(
+        ["pareto:n=2500:B=4^9"], protocols=["naive"], epsilons=[0.5], trials=40, seed=8, out=tmp_path / "u.csv"
+    )
     assert (tmp_path / "u.csv").read_text().splitlines()[-1] not in ours
 
 

@@ -80,7 +80,11 @@ def test_a_dataset_and_every_protocol_that_asks_in_batches(ray_here, tmp_path) -
 
     paths = written(tmp_path, 2, 20_000)
     blocks = ray.data.from_arrow([parquet.read_table(path) for path in paths])
-    for name, options in (("naive", {}), ("hierarchical", {"encoding": "hadamard"}), ("isotonic", {"spread": 0.25})):
+    for name, options in (
+        ("naive", {}),
+        ("hierarchical", {"encoding": "hadamard"}),
+        ("isotonic", {"spread": 0.25}),
+    ):
         population = RayPopulation.dataset(
             blocks, "ms", domain=DOMAIN, epsilon=1.0, campaign=name, folder=tmp_path / "kept", holders=1
         )

@@ -66,7 +66,8 @@ def regenerate(
     """Run and draw figures into the folder `out`.
 
     quick: fewer trials and a thinner grid.
-    executor: runs the cells instead of processes of our own. resume: go on with an interrupted run of the same figures.
+    executor: runs the cells instead of processes of our own.
+    resume: go on with an interrupted run of the same figures.
     """
     figures, effort = chosen(names), Effort(quick)
     folder = Path(out)
