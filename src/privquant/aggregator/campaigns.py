@@ -11,6 +11,7 @@ import hashlib
 import json
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from privquant.aggregator.alarms import alarms, poisoning
 from privquant.aggregator.campaign_protocol import CampaignProtocol, Options, campaign_options, estimates_of, key_of
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.operators import note
+from privquant.aggregator.pace import DEFAULT_SHARE, at_a_time, check_share
 from privquant.aggregator.snapshots import STEP, shown_counts, shown_heard
 from privquant.aggregator.store import schema
 from privquant.aggregator.store.base import CampaignRow, DeviceStore, Erasure
@@ -82,28 +84,40 @@ class Draft:
     waves: Waves = ONE_WAVE
     opens: int | None = None
     deadline: int | None = None
+    pace: float = DEFAULT_SHARE
 
 
 class Campaigns:
     """Acts on the campaigns of one store.
 
-    url: what invites start with. behind: reports that what is shown of a running campaign is behind, at least.
+    url:     what invites start with.
+    behind:  reports that what is shown of a running campaign is behind, at least.
+    waiting: how many devices wait for their turn in a campaign, and how long others had waited.
     """
 
     def __init__(
-        self, engine: AsyncEngine, store: DeviceStore, keys: KeyRing, url: str, *, behind: int = STEP
+        self,
+        engine: AsyncEngine,
+        store: DeviceStore,
+        keys: KeyRing,
+        url: str,
+        *,
+        behind: int = STEP,
+        waiting: Callable[[str], tuple[int, float]] = lambda _campaign: (0, 0.0),
     ) -> None:
         self.engine = engine
         self.store = store
         self.keys = keys
         self.url = url
         self.behind = behind
+        self._waiting = waiting
 
     async def create(self, draft: Draft, by: str) -> str:
         """Publish a campaign; its id. The manifest is signed with the current key."""
         key = self.keys.current
         epsilon = check_epsilon(draft.epsilon)
         _check_waves(draft.waves)
+        pace = check_share(draft.pace)
         opens = int(time.time()) if draft.opens is None else draft.opens
         manifest = Manifest(
             measurement=draft.measurement,
@@ -131,6 +145,7 @@ class Campaigns:
                     envelope=sign_manifest(manifest, key),
                     state="open",
                     created=int(time.time()),
+                    pace=pace,
                 )
             )
             assert made.inserted_primary_key is not None
@@ -168,6 +183,9 @@ class Campaigns:
             # A sum that changes when a device is asked, and not when it answers.
             asked = await size_of(db, schema.pin, number) + await size_of(db, schema.spent, number)
             places = (await db.execute(select(schema.link).where(schema.link.c.campaign == number))).first()
+            share = (
+                await db.execute(select(schema.campaign.c.pace).where(schema.campaign.c.no == number))
+            ).scalar_one()
         estimates = await asyncio.to_thread(estimates_of, manifest, counts)
         heard = sum(row.answered for row in counts)
         return {
@@ -180,6 +198,7 @@ class Campaigns:
             "tokens": issued,
             "asked_not_answered": asked - heard,
             "behind": 0 if state == "closed" else self.behind,
+            "pace": None if share == 0 else self._pace(identity, share, heard),
             "open_link": None if places is None else {"places": places.places, "taken": places.taken},
             "thresholds": len(counts),
             "epsilon": real_epsilon(manifest.flip_threshold),
@@ -187,6 +206,15 @@ class Campaigns:
             "privacy": str(estimates[0].guarantee),
             "poisoning": poisoning(manifest),
             "alarms": alarms(manifest, counts),
+        }
+
+    def _pace(self, identity: str, share: float, heard: int) -> dict[str, Any]:
+        waiting, seconds = self._waiting(identity)
+        return {
+            "share": share,
+            "at_a_time": at_a_time(share, heard),
+            "waiting": waiting,
+            "wait_seconds": round(seconds),
         }
 
     async def invite(self, identity: str, number_of: int, by: str) -> list[str]:
@@ -230,7 +258,8 @@ class Campaigns:
         """Count nothing any more; seal the last reports; forget what was given to tokens that did not answer."""
         number = await self._turn(identity, ("open", "paused"), "closed", "close", by, why)
         async with writing(self.engine) as db:
-            await db.execute(delete(schema.pin).where(schema.pin.c.campaign == number))
+            for table in (schema.pin, schema.flight):
+                await db.execute(delete(table).where(table.c.campaign == number))
             await db.execute(delete(schema.published).where(schema.published.c.campaign == number))
             await db.execute(delete(schema.snapshot).where(schema.snapshot.c.campaign == number))
         await self.store.seal(1)
@@ -303,6 +332,7 @@ class Campaigns:
                 schema.snapshot,
                 schema.published,
                 schema.pin,
+                schema.flight,
                 schema.spent,
                 schema.token,
                 schema.link,

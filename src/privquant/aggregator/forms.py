@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from privquant.aggregator.campaigns import MOST_INVITES, ONE_WAVE, Draft
+from privquant.aggregator.pace import DEFAULT_SHARE
 from privquant.domain import Domain
 from privquant.wire import MAX_EDGES, Waves, domain_from_wire, real_to_wire
 
@@ -60,6 +61,7 @@ class CampaignForm(_Form):
     waves: WavesForm | None = None
     opens: Annotated[int, Field(ge=0, le=_MAX)] | None = None
     deadline: Annotated[int, Field(ge=0, le=_MAX)] | None = None
+    pace: Annotated[float, Field(ge=0, le=1)] = DEFAULT_SHARE
 
     def to_draft(self) -> Draft:
         waves = ONE_WAVE if self.waves is None else Waves(self.waves.count, self.waves.seconds)
@@ -76,6 +78,7 @@ class CampaignForm(_Form):
             waves=waves,
             opens=self.opens,
             deadline=self.deadline,
+            pace=self.pace,
         )
 
     def _domain(self) -> Domain:
@@ -116,6 +119,15 @@ class CampaignLine(BaseModel):
     deadline: int
 
 
+class PaceShown(BaseModel):
+    """share: of those heard. waiting, wait_seconds: as seen by the process that answers."""
+
+    share: float
+    at_a_time: int
+    waiting: int
+    wait_seconds: int
+
+
 class CampaignShown(BaseModel):
     """behind: while the campaign runs, numbers are those of a snapshot at least so many reports old."""
 
@@ -128,6 +140,7 @@ class CampaignShown(BaseModel):
     tokens: int
     asked_not_answered: int
     behind: int
+    pace: PaceShown | None
     open_link: dict[str, int] | None
     thresholds: int
     epsilon: float

@@ -65,7 +65,7 @@ class Publisher:
             # Counts that went down: a store restored from a backup under a running server.
             self._protocols.pop(row.id, None)
             queries, due = await asyncio.to_thread(next_queries)
-        await self._store.publish(row.no, queries)
+        await self._store.publish(row.no, queries, sum(count.answered for count in counts))
         self._due[row.id] = due
         if self._on_counts is not None:
             await self._on_counts(row.no, counts)

@@ -30,6 +30,7 @@ from privquant.wire import Manifest, fingerprint
 
 _SWEEP = 10.0  # seconds between two sweeps of what the database itself remembers
 _SEAL = 1.0
+_TICK = 4.0  # seconds; who was asked and stays away frees its place after the second tick
 _DEADLINES = 5.0
 
 
@@ -62,7 +63,12 @@ class Service:
         self.group = GroupCommit(self._timed_commit)
         self.cache = CampaignCache(self.store, self.keys)
         self.campaigns = Campaigns(
-            self.engine, self.store, self.keys, self.settings.url, behind=self.settings.snapshot_reports
+            self.engine,
+            self.store,
+            self.keys,
+            self.settings.url,
+            behind=self.settings.snapshot_reports,
+            waiting=self.cache.waiting,
         )
         self.devices = DeviceRoutes(self.cache, self.group, self.store.link_secret, self.settings.lease_minutes)
         self._publisher = Publisher(
@@ -73,6 +79,7 @@ class Service:
         self._repeat("refresh", self.settings.refresh, self.cache.refresh)
         self._repeat("publish", self.settings.publish, self._publish)
         self._repeat("seal", _SEAL, self._seal)
+        self._repeat("tick", _TICK, self._tick)
         for name, work in (("probe", self._probe), ("keys", self._check_keys)):
             await self._done(name, work)  # nobody is told "ready" before it is known
             self._repeat(name, PROBE_SECONDS, work)
@@ -156,6 +163,10 @@ class Service:
         if time.monotonic() - self._last_sweep > _SWEEP:
             await self.store.sweep()
             self._last_sweep = time.monotonic()
+
+    async def _tick(self) -> None:
+        if self._leads:
+            await self.store.tick(int(time.time() // 60))
 
     def _repeat(self, name: str, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         self._tasks.append(asyncio.create_task(self._every(name, seconds, work), name=name))

@@ -64,6 +64,10 @@ def create(
     waves: Annotated[int, typer.Option(help="Admit tokens in this many waves; needs --wave-seconds.")] = 1,
     wave_seconds: Annotated[int, typer.Option(help="With --waves: seconds between two of them.")] = 0,
     days: Annotated[float, typer.Option(help="Deadline, from now.")] = 30.0,
+    pace: Annotated[
+        str | None,
+        typer.Option(help="Ask at most this share of those heard at a time, or off.", show_default="0.15"),
+    ] = None,
     server: Server = HERE,
 ) -> None:
     """Publish a campaign and print its id. It can never be changed afterwards."""
@@ -87,6 +91,8 @@ def create(
         "waves": {"count": waves, "seconds": wave_seconds},
         "deadline": int(time.time() + days * 86_400),
     }
+    if pace is not None:
+        form["pace"] = _share(pace)
     typer.echo(call(server, "POST", "/v1/campaigns", form)["id"])
 
 
@@ -120,6 +126,8 @@ def show(
         return
     typer.echo(f"{found['manifest']['measurement']}: {found['manifest']['question']}")
     typer.echo(f"{found['state']}, {found['heard']} of {found['planned_users']} answered{_behind(found)}")
+    if found["pace"] is not None and found["state"] == "open":
+        typer.echo(_pace_words(**found["pace"]))
     for estimate in found["estimates"]:
         shown = "no answer yet" if estimate["value"] is None and not estimate["bin"] else estimate["value"]
         where = f" in {estimate['bin']}" if estimate["bin"] else ""
@@ -263,6 +271,18 @@ def _domain(low: str | None, high: str | None, bins: int | None, log: bool) -> d
     form = domain_of(low, high, bins, log).to_dict()
     # Whole numbers travel as texts, which no reader of JSON rounds.
     return {name: str(value) if isinstance(value, int) else value for name, value in form.items()}
+
+
+def _share(text: str) -> float:
+    try:
+        return 0.0 if text == "off" else float(text)
+    except ValueError:
+        raise InvalidInput(f"--pace is a share of those heard, such as 0.1, or off; got {text!r}") from None
+
+
+def _pace_words(share: float, at_a_time: int, waiting: int, wait_seconds: int) -> str:
+    words = f"at most {at_a_time} asked at a time ({share:g} of those heard)"
+    return words + (f"; {waiting} wait, the last ones served waited {wait_seconds} s" if waiting else "")
 
 
 def _option(text: str) -> tuple[str, str | int | bool]:

@@ -21,7 +21,7 @@ from typing import Any
 
 import asyncpg
 
-IDS = ("token", "spent", "pin")
+IDS = ("token", "spent", "pin", "flight")
 TABLES = (*IDS, "tail", "log", "count", "snapshot", "published", "link", "campaign")
 _STATISTICS = "pg_catalog.pg_statistic"
 
