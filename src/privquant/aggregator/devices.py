@@ -19,7 +19,7 @@ from privquant.aggregator.forms import CAMPAIGN_ID, IN_WORDS
 from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.keys import KeyUnusable
 from privquant.aggregator.replies import Reply, RequestRefused, problem
-from privquant.aggregator.store.base import Admit, AskResult, Pin, Spend, Unavailable, What
+from privquant.aggregator.store.base import Admit, Ask, AskResult, Pin, Spend, Unavailable, What
 
 PLACES_SECONDS = 10
 """How soon to ask again for a place that somebody in flight may leave."""
@@ -33,7 +33,7 @@ class DeviceRoutes:
     def __init__(
         self,
         cache: CampaignCache,
-        group: GroupCommit,
+        group: GroupCommit[Ask, AskResult],
         link_of: Callable[[int], Awaitable[bytes | None]],
         lease_minutes: int,
     ) -> None:
