@@ -17,10 +17,13 @@ from typing import Any
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from privquant.aggregator import shuffle_campaigns
 from privquant.aggregator.alarms import alarms, poisoning
 from privquant.aggregator.campaign_protocol import CampaignProtocol, Options, campaign_options, estimates_of, key_of
-from privquant.aggregator.keys import KeyRing
+from privquant.aggregator.keys import KeyRing, seal_key
 from privquant.aggregator.operators import note
+from privquant.aggregator.shuffle_campaigns import check_shuffled, shuffled_terms
+from privquant.aggregator.shuffle_plan import ShuffleDraft
 from privquant.aggregator.store import schema
 from privquant.aggregator.store.base import DeviceStore, Erasure
 from privquant.aggregator.store.operator_queries import (
@@ -37,12 +40,14 @@ from privquant.aggregator.store.statements import COUNTS_FROM_LOG
 from privquant.aggregator.tickets import TicketOffice
 from privquant.domain import Domain
 from privquant.errors import InvalidInput, PrivquantError
-from privquant.messages import Estimate
+from privquant.messages import Estimate, Query
 from privquant.privacy.coin import flip_threshold, real_epsilon
 from privquant.validation import check_epsilon
 from privquant.wire import (
+    SHUFFLED_VERSION,
     Invite,
     Manifest,
+    SealKey,
     Waves,
     fingerprint,
     new_nonce,
@@ -81,6 +86,7 @@ class Draft:
     waves: Waves = ONE_WAVE
     opens: int | None = None
     deadline: int | None = None
+    shuffle: ShuffleDraft | None = None
 
 
 class Campaigns:
@@ -95,28 +101,10 @@ class Campaigns:
     async def create(self, draft: Draft, by: str) -> str:
         """Publish a campaign; its id. The manifest is signed with the current key."""
         key = self.keys.current
-        epsilon = check_epsilon(draft.epsilon)
         _check_waves(draft.waves)
-        opens = int(time.time()) if draft.opens is None else draft.opens
-        manifest = Manifest(
-            measurement=draft.measurement,
-            question=draft.question,
-            domain=draft.domain,
-            quantiles=draft.quantiles,
-            epsilon=epsilon,
-            flip_threshold=flip_threshold(epsilon),
-            protocol=draft.protocol,
-            options=campaign_options(draft.protocol, draft.options),
-            interval=draft.interval,
-            planned_users=draft.planned_users,
-            waves=draft.waves,
-            opens=opens,
-            deadline=opens + 30 * DAY if draft.deadline is None else draft.deadline,
-            issuer=public_key_of(key),
-            nonce=new_nonce(),
-        )
+        manifest = await asyncio.to_thread(new_manifest, draft, self.keys)
         # Refuses what cannot run, before anything is stored.
-        first = await asyncio.to_thread(lambda: CampaignProtocol(manifest).next_queries())
+        first = await asyncio.to_thread(_first_queries, manifest)
         async with writing(self.engine) as db:
             made = await db.execute(
                 insert(schema.campaign).values(
@@ -152,6 +140,9 @@ class Campaigns:
         """State, progress and estimates."""
         async with reading(self.engine) as db:
             number, state, manifest = await find_campaign(db, identity)
+            if manifest.shuffle is not None:
+                found = await shuffle_campaigns.shown(self.engine, number, manifest)
+                return {"id": identity, "state": shown_state(state, manifest), **found}
             counts = await read_counts(db, number)
             issued = await size_of(db, schema.token, number)
             in_flight = await size_of(db, schema.pin, number)
@@ -230,6 +221,9 @@ class Campaigns:
             envelope = (
                 await db.execute(select(schema.campaign.c.envelope).where(schema.campaign.c.no == number))
             ).scalar_one()
+        if manifest.shuffle is not None:
+            found = await shuffle_campaigns.exported(self.engine, number, manifest, bytes(envelope))
+            return {"campaign": identity, "state": shown_state(state, manifest), **found}
         estimates = await asyncio.to_thread(estimates_of, manifest, counts)
         return {
             "campaign": identity,
@@ -254,6 +248,9 @@ class Campaigns:
         async with reading(self.engine) as db:
             number, _, manifest = await find_campaign(db, identity)
             served = await read_counts(db, number)
+            if manifest.shuffle is not None:
+                found = await shuffle_campaigns.verified(self.engine, number, manifest, as_dict(served))
+                return {"campaign": identity, **found}
             logged = await read_counts(db, number, statement=COUNTS_FROM_LOG)
             spent = await size_of(db, schema.spent, number)
             reports = await size_of(db, schema.log, number) + await size_of(db, schema.tail, number)
@@ -287,6 +284,8 @@ class Campaigns:
                 schema.spent,
                 schema.token,
                 schema.link,
+                schema.shuffled_round,
+                schema.batch_part,
             ):
                 await db.execute(delete(table).where(table.c.campaign == number))
             await db.execute(delete(schema.campaign).where(schema.campaign.c.no == number))
@@ -298,6 +297,11 @@ class Campaigns:
             number, state, manifest = await find_campaign(db, identity)
         if state == "closed":
             raise WrongState("the campaign is closed")
+        if manifest.shuffle is not None:
+            raise WrongState(
+                f"the tokens of this campaign are issued by its shuffler, at {manifest.shuffle.address}: "
+                "`privquant shuffler invites` there"
+            )
         secret = self.keys.campaign_secret(manifest.issuer, identity)
         return number, TicketOffice(secret, manifest.flip_threshold), manifest
 
@@ -314,6 +318,47 @@ class Campaigns:
                 raise WrongState(f"a campaign that is {state} cannot {act}")
             await note(db, by, act, identity, why)
         return number
+
+
+def new_manifest(draft: Draft, keys: KeyRing) -> Manifest:
+    """The manifest that follows from a draft, for the current key to sign."""
+    issuer, nonce, epsilon = public_key_of(keys.current), new_nonce(), check_epsilon(draft.epsilon)
+    opens = int(time.time()) if draft.opens is None else draft.opens
+    coin, users, options = flip_threshold(epsilon), draft.planned_users, draft.options
+    trust: dict[str, Any] = {}
+    if draft.shuffle is None:
+        options = campaign_options(draft.protocol, options)
+    else:
+        seal = SealKey.of(seal_key(keys, issuer, nonce))
+        terms = shuffled_terms(draft.shuffle, draft.protocol, draft.domain, users, epsilon, seal)
+        coin, users = terms.most_honest_coin, sum(row.batch for row in terms.rounds)
+        trust = {"trust": "shuffle", "version": SHUFFLED_VERSION, "shuffle": terms}
+    return Manifest(
+        measurement=draft.measurement,
+        question=draft.question,
+        domain=draft.domain,
+        quantiles=draft.quantiles,
+        epsilon=epsilon,
+        flip_threshold=coin,
+        protocol=draft.protocol,
+        options=tuple(sorted(options)),
+        interval=draft.interval,
+        planned_users=users,
+        waves=draft.waves,
+        opens=opens,
+        deadline=opens + 30 * DAY if draft.deadline is None else draft.deadline,
+        issuer=issuer,
+        nonce=nonce,
+        **trust,
+    )
+
+
+def _first_queries(manifest: Manifest) -> list[tuple[Query, int]]:
+    """What is handed out at first; nothing in the shuffle model, where rounds are announced."""
+    if manifest.shuffle is None:
+        return CampaignProtocol(manifest).next_queries()
+    check_shuffled(manifest)
+    return []
 
 
 def shown_state(state: str, manifest: Manifest) -> str:

@@ -73,6 +73,8 @@ class DeviceRoutes:
         view = await self._cache.view(identity)
         if view is None:
             raise RequestRefused("unknown-campaign")
+        if view.manifest.shuffle is not None and route != wire.MANIFEST:
+            raise RequestRefused("not-found", f"this campaign is answered at {view.manifest.shuffle.address}")
         return await self._serve[route](view, body)
 
     async def _manifest(self, view: CampaignView, _body: bytes) -> Reply:

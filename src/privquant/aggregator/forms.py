@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from privquant.aggregator.campaigns import MOST_INVITES, ONE_WAVE, Draft
+from privquant.aggregator.shuffle_plan import ShuffleDraft
 from privquant.domain import Domain
 from privquant.wire import MAX_EDGES, Waves, domain_from_wire, real_to_wire
 
@@ -42,6 +43,17 @@ class WavesForm(_Form):
     seconds: Annotated[int, Field(ge=0, le=366 * 86_400)] = 0
 
 
+class ShuffleForm(_Form):
+    """The shuffle model: what every round keeps, and who shuffles (`privquant shuffler key`)."""
+
+    delta: Annotated[float, Field(gt=0, lt=1)]
+    address: Annotated[str, Field(max_length=500)]
+    key: Annotated[str, Field(pattern=CAMPAIGN_ID)]
+    cap: Annotated[float, Field(ge=1e-9, le=50)] | None = None
+    colluding: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    drop_outs: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+
 _MAX = 2**53 - 1
 
 
@@ -60,6 +72,7 @@ class CampaignForm(_Form):
     waves: WavesForm | None = None
     opens: Annotated[int, Field(ge=0, le=_MAX)] | None = None
     deadline: Annotated[int, Field(ge=0, le=_MAX)] | None = None
+    shuffle: ShuffleForm | None = None
 
     def to_draft(self) -> Draft:
         waves = ONE_WAVE if self.waves is None else Waves(self.waves.count, self.waves.seconds)
@@ -76,6 +89,7 @@ class CampaignForm(_Form):
             waves=waves,
             opens=self.opens,
             deadline=self.deadline,
+            shuffle=None if self.shuffle is None else ShuffleDraft(**self.shuffle.model_dump()),
         )
 
     def _domain(self) -> Domain:
@@ -132,6 +146,7 @@ class CampaignShown(BaseModel):
     privacy: str
     poisoning: str
     alarms: list[str]
+    shuffle: dict[str, Any] | None = None
 
 
 class Verified(BaseModel):
@@ -142,6 +157,9 @@ class Verified(BaseModel):
     counts_agree: bool
     estimates_agree: bool
     estimates: list[dict[str, Any]]
+    batches_agree: bool | None = None
+    announcements_agree: bool | None = None
+    rounds: list[dict[str, Any]] | None = None
 
 
 class Deleted(BaseModel):
@@ -158,6 +176,7 @@ class Exported(BaseModel):
     envelope: dict[str, Any]
     counts: list[dict[str, Any]]
     estimates: list[dict[str, Any]]
+    rounds: list[dict[str, Any]] | None = None
 
 
 class AuditLine(BaseModel):

@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from privquant.aggregator import metrics
+from privquant.aggregator.announcer import Announcer
 from privquant.aggregator.campaign_cache import CampaignCache
 from privquant.aggregator.campaigns import Campaigns, WrongState
 from privquant.aggregator.causes import DAMAGED
@@ -18,6 +19,7 @@ from privquant.aggregator.keys import KeyMissing, KeyUnusable, open_keys
 from privquant.aggregator.logs import say
 from privquant.aggregator.publisher import Publisher
 from privquant.aggregator.settings import Settings
+from privquant.aggregator.shuffle_batches import BatchRoutes
 from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, DeviceStore, Unavailable
 from privquant.aggregator.store.migrate import migrate, open_engine
 from privquant.aggregator.store.operator_queries import manifest_of
@@ -26,6 +28,7 @@ from privquant.wire import Manifest, fingerprint
 
 _SWEEP = 10.0  # seconds between two sweeps of what the database itself remembers
 _SEAL = 1.0
+_ANNOUNCE = 0.1
 _DEADLINES = 5.0
 
 
@@ -58,10 +61,13 @@ class Service:
         self.cache = CampaignCache(self.store, self.keys)
         self.campaigns = Campaigns(self.engine, self.store, self.keys, self.settings.url)
         self.devices = DeviceRoutes(self.cache, self.group, self.store.link_secret, self.settings.lease_minutes)
+        self.batches = BatchRoutes(self.engine, self.cache, self.keys)
+        self._announcer = Announcer(self.engine, self.keys, self.health)
         self._publisher = Publisher(self.store, self.cache.refresh_one)
         self.group.start()
         self._repeat("refresh", self.settings.refresh, self.cache.refresh)
         self._repeat("publish", self.settings.publish, self._publish)
+        self._repeat("announce", _ANNOUNCE, self._announce)
         self._repeat("seal", _SEAL, self._seal)
         for name, work in (("probe", self._probe), ("keys", self._check_keys)):
             await self._done(name, work)  # nobody is told "ready" before it is known
@@ -76,6 +82,7 @@ class Service:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._announcer.stop()
         await self.group.stop()
         await self.store.close()
         await self.engine.dispose()
@@ -134,6 +141,10 @@ class Service:
         self._leads = await self._publisher.turn()
         if not self._leads:
             await asyncio.sleep(1.0)
+
+    async def _announce(self) -> None:
+        if self._leads:
+            await self._announcer.turn(await self._live())
 
     async def _seal(self) -> None:
         if not self._leads:

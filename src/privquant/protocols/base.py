@@ -315,6 +315,14 @@ class ThresholdProtocol(Protocol):
         used = sum(self._use_bit(query, 1) for _ in range(ones))
         return used + sum(self._use_bit(query, 0) for _ in range(answered - ones))
 
+    def round_sizes(self) -> tuple[int, ...]:
+        """The users of each round, of a protocol with `round_table`."""
+        raise ProtocolError(f"protocol {self.name!r} has no rounds of fixed size")
+
+    def query_of_round(self, number: int, threshold: int) -> Query:
+        """The query of a round, counted from 0, that was announced with this threshold."""
+        raise ProtocolError(f"protocol {self.name!r} has no rounds of fixed size")
+
     def close_round(self, query: Query, answered: int, ones: int) -> None:
         """The whole round of `query`, over for good: so many answered, whatever was planned; none if dropped.
 

@@ -177,14 +177,20 @@ class Isotonic(ThresholdProtocol):
     def _next_in_round(self, rounds: Rounds, k: int) -> list[tuple[AnyQuery, int]]:
         current = rounds.current()
         assert current is not None
-        assert self.rounds is not None
         arm = current % len(self.quantiles)
         if current not in self._round_thresholds:
             phase = BULK if self._round_is_bulk(current) else SEARCH
             self._round_thresholds[current] = self._thresholds(phase, arm, 1, 0.5)[0][0]
-        query = Query(self._round_thresholds[current], self.rounds[current][1], current + 1, arm)
         rounds.ask(current, k)
-        return [(query, k)]
+        return [(self.query_of_round(current, self._round_thresholds[current]), k)]
+
+    def round_sizes(self) -> tuple[int, ...]:
+        return super().round_sizes() if self._rounds is None else self._rounds.sizes
+
+    def query_of_round(self, number: int, threshold: int) -> Query:
+        if self.rounds is None:
+            return super().query_of_round(number, threshold)
+        return Query(threshold, self.rounds[number][1], number + 1, number % len(self.quantiles))
 
     def _close_round(self, query: Query, answered: int, ones: int) -> int:
         assert self._rounds is not None

@@ -123,7 +123,13 @@ class NaiveSearch(ThresholdProtocol):
     def _next(self, k: int) -> list[tuple[AnyQuery, int]]:
         number = self._round
         self._asked[number] += k
-        return [(Query(self._thresholds[number], self.coin.threshold, phase=number), k)]
+        return [(self.query_of_round(number, self._thresholds[number]), k)]
+
+    def round_sizes(self) -> tuple[int, ...]:
+        return tuple(size for size in self.sizes if size > 0)
+
+    def query_of_round(self, number: int, threshold: int) -> Query:
+        return Query(threshold, self.coin.threshold, phase=number)
 
     def _check_query(self, query: Query) -> None:
         super()._check_query(query)
