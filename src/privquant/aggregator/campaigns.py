@@ -23,7 +23,8 @@ from privquant.aggregator.campaign_protocol import CampaignProtocol, Options, ca
 from privquant.aggregator.keys import KeyRing, seal_key
 from privquant.aggregator.operators import note
 from privquant.aggregator.shuffle_campaigns import check_shuffled, shuffled_terms
-from privquant.aggregator.shuffle_plan import ShuffleDraft
+from privquant.aggregator.shuffle_plan import ShuffleDraft, plan_in_words
+from privquant.aggregator.shuffle_promise import terms_of
 from privquant.aggregator.store import schema
 from privquant.aggregator.store.base import DeviceStore, Erasure
 from privquant.aggregator.store.operator_queries import (
@@ -119,6 +120,12 @@ class Campaigns:
             await publish(db, number, first)
             await note(db, by, "create", manifest.id, manifest.measurement)
         return manifest.id
+
+    async def plan_of(self, identity: str) -> str:
+        """The rounds of a shuffled campaign in one sentence."""
+        async with reading(self.engine) as db:
+            _, _, manifest = await find_campaign(db, identity)
+        return plan_in_words(terms_of(manifest).rounds)
 
     async def overview(self) -> list[dict[str, Any]]:
         found = []

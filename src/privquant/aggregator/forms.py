@@ -108,8 +108,12 @@ class LinkForm(_Form):
 
 
 class Created(BaseModel):
+    """join: what the shuffler's operator is to be given, of a campaign in the shuffle model. plan: in words."""
+
     id: str
     key_fingerprint: str
+    join: str | None = None
+    plan: str | None = None
 
 
 class LinkMade(BaseModel):

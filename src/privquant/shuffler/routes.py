@@ -48,7 +48,7 @@ class Routes:
         settings: Settings,
         store: Store,
         group: GroupCommit[Ask, Outcome],
-        view_of: Callable[[str], View | None],
+        view_of: Callable[[str], Awaitable[View | None]],
         on_change: Callable[[], None],
     ) -> None:
         self._settings = settings
@@ -69,7 +69,7 @@ class Routes:
         try:
             if method != route.method and (method, route.method) != ("HEAD", "GET"):
                 raise RequestRefused("method-not-allowed", f"this address takes {route.method}", allow=route.method)
-            view = self._view_of(identity) if _ID.fullmatch(identity) else None
+            view = await self._view_of(identity) if _ID.fullmatch(identity) else None
             if view is None:
                 raise RequestRefused("unknown-campaign")
             return await self._serve[route](view, body)
