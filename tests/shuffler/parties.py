@@ -38,6 +38,7 @@ class Parties:
         more = {} if command is None else {"command": command}
         self.shuffler = ShufflerProcess(self.settings, log=folder / "shuffler.log", **more)
         self.keys = KeyRing(self.settings.keys)
+        self.aggregator = self.scene.server.url  # what the shuffler is told; a test may put a wiretap there
 
     def start(self) -> None:
         self.scene.server.start()
@@ -54,7 +55,7 @@ class Parties:
             "address": self.settings.url,
             "key": wire.public_key_of(self.keys.current),
         } | changes.pop("shuffle", {})
-        return campaign_form(planned_users=1_500, shuffle=shuffle) | changes
+        return campaign_form(planned_users=1_400, shuffle=shuffle) | changes
 
     def create(self, **changes: Any) -> dict[str, Any]:
         return dict(self.scene.call("POST", "/v1/campaigns", self.form(**changes)))
@@ -77,7 +78,7 @@ class Parties:
                 envelope,
                 manifest,
                 self.keys.current,
-                aggregator=self.scene.server.url,
+                aggregator=self.aggregator,
                 round_seconds=round_seconds,
             )
         return manifest

@@ -62,8 +62,7 @@ class Announcer:
         await asyncio.gather(*self._sending.values(), return_exceptions=True)
 
     async def _announce(self, row: CampaignRow, manifest: Manifest) -> None:
-        async with reading(self._engine) as db:
-            rounds = await shuffle_rounds.read_rounds(db, row.no)
+        rounds = await self._rounds(row)
         if rounds and not rounds[-1].over:
             if not rounds[-1].noted:
                 self._send(row, manifest, rounds[-1])
@@ -79,6 +78,11 @@ class Announcer:
             announcement, manifest, self._keys.by_fingerprint(fingerprint(manifest.issuer))
         )
         await shuffle_rounds.announce(self._engine, row.no, announcement.round, threshold, envelope)
+        self._send(row, manifest, (await self._rounds(row))[-1])
+
+    async def _rounds(self, row: CampaignRow) -> list[RoundRow]:
+        async with reading(self._engine) as db:
+            return await shuffle_rounds.read_rounds(db, row.no)
 
     def _next(self, identity: str, manifest: Manifest, rounds: list[RoundRow]) -> int | None:
         fold = self._folds.get(identity)

@@ -28,7 +28,7 @@ from privquant.wire import Manifest, fingerprint
 
 _SWEEP = 10.0  # seconds between two sweeps of what the database itself remembers
 _SEAL = 1.0
-_ANNOUNCE = 0.1
+_ANNOUNCE = 0.25
 _DEADLINES = 5.0
 
 
@@ -51,6 +51,7 @@ class Service:
         self._last_sweep = 0.0
         self._leads = False
         self._manifests: dict[str, Manifest] = {}
+        self._round_over = asyncio.Event()
         self.health = Health()
         self.started = False
 
@@ -61,13 +62,13 @@ class Service:
         self.cache = CampaignCache(self.store, self.keys)
         self.campaigns = Campaigns(self.engine, self.store, self.keys, self.settings.url)
         self.devices = DeviceRoutes(self.cache, self.group, self.store.link_secret, self.settings.lease_minutes)
-        self.batches = BatchRoutes(self.engine, self.cache, self.keys)
+        self.batches = BatchRoutes(self.engine, self.cache, self.keys, self._round_over.set)
         self._announcer = Announcer(self.engine, self.keys, self.health)
         self._publisher = Publisher(self.store, self.cache.refresh_one)
         self.group.start()
         self._repeat("refresh", self.settings.refresh, self.cache.refresh)
         self._repeat("publish", self.settings.publish, self._publish)
-        self._repeat("announce", _ANNOUNCE, self._announce)
+        self._repeat("announce", 0.01, self._announce)
         self._repeat("seal", _SEAL, self._seal)
         for name, work in (("probe", self._probe), ("keys", self._check_keys)):
             await self._done(name, work)  # nobody is told "ready" before it is known
@@ -143,6 +144,10 @@ class Service:
             await asyncio.sleep(1.0)
 
     async def _announce(self) -> None:
+        """At once when a round ended here, and now and then: it may have ended in another process."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._round_over.wait(), _ANNOUNCE)
+        self._round_over.clear()
         if self._leads:
             await self._announcer.turn(await self._live())
 

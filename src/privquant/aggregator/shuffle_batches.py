@@ -29,9 +29,12 @@ _CHUNK = 256  # reports opened before other requests get a turn
 
 
 class BatchRoutes:
-    """The routes `batches` and `notices`."""
+    """The routes `batches` and `notices`. on_end: called when a round is over, so that the next is announced."""
 
-    def __init__(self, engine: AsyncEngine, cache: CampaignCache, keys: KeyRing) -> None:
+    def __init__(
+        self, engine: AsyncEngine, cache: CampaignCache, keys: KeyRing, on_end: Callable[[], None]
+    ) -> None:
+        self._on_end = on_end
         self._engine = engine
         self._cache = cache
         self._keys = keys
@@ -82,6 +85,7 @@ class BatchRoutes:
             raise RequestRefused("conflict", "the batch of this round is counted")
         new = await shuffle_rounds.drop_round(self._engine, view.no, notice.round, notice.reports)
         if new:
+            self._on_end()
             say("round dropped", campaign=view.id[:16], round=notice.round, reports=notice.reports)
         return Reply(201 if new else 200, wire.status_body(wire.NOTED))
 
@@ -105,6 +109,7 @@ class BatchRoutes:
         query = self._protocol(view).query_of_round(row.round, row.threshold)
         if not await shuffle_rounds.count_batch(self._engine, view.no, part, query, answered, ones):
             return _over(await self._round(view, part.round), part)
+        self._on_end()
         say("round counted", campaign=view.id[:16], round=part.round, reports=part.reports, opened=answered)
         return Reply(201, wire.status_body(wire.BATCH_COUNTED))
 

@@ -22,7 +22,7 @@ from privquant.shuffler.settings import Settings
 from privquant.shuffler.store import Ask, Outcome, Store
 
 _LOOK = 0.25  # seconds between two looks at what an operator's command changed
-_TURN = 0.05
+_TURN = 0.01
 _SWEEP = 10.0
 _PATIENCE = 5.0  # longest pause before a silent aggregator is tried again
 
