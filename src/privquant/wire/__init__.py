@@ -133,6 +133,8 @@ from privquant.wire.sealing import open_sealed as open_sealed
 from privquant.wire.sealing import opener as opener
 from privquant.wire.sealing import report_info as report_info
 from privquant.wire.sealing import seal as seal
+from privquant.wire.sealing import sealed_from_wire as sealed_from_wire
+from privquant.wire.sealing import sealed_to_wire as sealed_to_wire
 from privquant.wire.shuffle_terms import MAX_ROUND_REPORTS as MAX_ROUND_REPORTS
 from privquant.wire.shuffle_terms import MAX_ROUNDS as MAX_ROUNDS
 from privquant.wire.shuffle_terms import RoundTerms as RoundTerms

@@ -29,11 +29,11 @@ def sign(label: bytes, body: bytes, key: Ed25519PrivateKey) -> str:
 def check_signature(label: bytes, body: bytes, signature: Any, public_key: str, what: str) -> None:
     """`SignatureError` unless the key (in hex) signed `body` as this kind of message; `what` names it."""
     if not isinstance(signature, str) or not _SIGNATURE.fullmatch(signature):
-        raise SignatureError(f"the {what}'s signature is not 128 lower-case hex digits")
+        raise SignatureError(f"the signature of the {what} is not 128 lower-case hex digits")
     try:
         Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key)).verify(bytes.fromhex(signature), label + body)
     except (InvalidSignature, ValueError) as error:
-        raise SignatureError(f"the {what}'s signature does not verify") from error
+        raise SignatureError(f"the signature of the {what} does not verify") from error
 
 
 def signed_form(
