@@ -6,8 +6,8 @@ Its folder (`folder` in the node's configuration; in simulation FOLDER/PARTITION
     values.csv     or values.parquet: one row a user, in the column named like the measurement
     value          or instead: one number, of one person
 
-Flower keeps a node's state for one run only, so it is no ledger. The ledger is in the folder: nobody is asked twice,
-whatever run, round or retry asks.
+Flower keeps a node's state for one run only, so it is no ledger. The ledger is in the folder: nobody is asked
+twice, whatever run, round or retry asks.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pathlib import Path
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
-from privquant_flower.messages import packed, questions, reply_form, unpacked
 
 from privquant.device.policy import load_policy
 from privquant.engines import KeptPartition, OneUser, Partition
 from privquant.errors import InvalidInput, PrivquantError
+from privquant_flower.messages import packed, questions, reply_form, unpacked
 
 app = ClientApp()
 

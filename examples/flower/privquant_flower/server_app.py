@@ -10,12 +10,12 @@ from pathlib import Path
 
 from flwr.app import Context, Message, MessageType
 from flwr.serverapp import Grid, ServerApp
-from privquant_flower.messages import packed, question_form, replies, unpacked
 
 import privquant as pq
 from privquant.engines.partitions import Asked, PartitionedPopulation, Reply
 from privquant.errors import PrivquantError
 from privquant.lab.schedule import Schedule
+from privquant_flower.messages import packed, question_form, replies, unpacked
 
 log = logging.getLogger("flwr")
 app = ServerApp()
@@ -25,7 +25,9 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     config = context.run_config
     wait_for(grid, int(config["nodes"]), 60.0)
-    population = GridPopulation(grid, str(config["campaign"]), str(config["measurement"]), float(config["patience"]))
+    population = GridPopulation(
+        grid, str(config["campaign"]), str(config["measurement"]), float(config["patience"])
+    )
     protocol = pq.protocol(
         "isotonic",
         (int(config["low"]), int(config["high"])),
