@@ -41,6 +41,7 @@ def register(app: typer.Typer) -> None:
         group.command(name, help=text)(_turn(name))
     group.command("close")(close)
     group.command("export")(export)
+    group.command("merge")(merge)
     group.command("verify")(verify)
     group.command("delete")(delete)
     app.add_typer(group, name="campaign")
@@ -163,7 +164,17 @@ def show(
         typer.echo(_pace_words(**found["pace"]))
     if found.get("shuffle"):
         typer.echo(found["shuffle"]["standing"])
-    for estimate in found["estimates"]:
+    _say_estimates(found["estimates"])
+    typer.echo(found["privacy"])
+    if found.get("shuffle"):
+        typer.echo(found["shuffle"]["table"])
+    typer.echo(found["poisoning"])
+    for alarm in found["alarms"]:
+        typer.echo(f"ALARM: {alarm}")
+
+
+def _say_estimates(estimates: list[dict[str, Any]]) -> None:
+    for estimate in estimates:
         shown = "no answer yet" if estimate["value"] is None and not estimate["bin"] else estimate["value"]
         where = f" in {estimate['bin']}" if estimate["bin"] else ""
         typer.echo(f"quantile {estimate['quantile']:g}: {shown}{where}")
@@ -173,12 +184,6 @@ def show(
                 typer.echo(f"  {statement}")
         for note in estimate["notes"]:
             typer.echo(f"  {note}")
-    typer.echo(found["privacy"])
-    if found.get("shuffle"):
-        typer.echo(found["shuffle"]["table"])
-    typer.echo(found["poisoning"])
-    for alarm in found["alarms"]:
-        typer.echo(f"ALARM: {alarm}")
 
 
 def _behind(found: dict[str, Any]) -> str:
@@ -273,6 +278,27 @@ def close(
 def export(campaign: Identity, server: Server = HERE) -> None:
     """Print manifest, counts and estimates as JSON; no token is in it."""
     typer.echo(json.dumps(call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}/export"), indent=1))
+
+
+def merge(
+    exports: Annotated[list[Path], typer.Argument(help="What `campaign export` wrote at each aggregator.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Add up the counts of several aggregators of one campaign and print what they say together; needs no server."""
+    from privquant.aggregator.merging import merged_estimates
+
+    forms = []
+    for path in exports:
+        try:
+            forms.append(json.loads(path.read_text()))
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"{path} cannot be read as an export: {error}") from error
+    found = [estimate.to_dict() for estimate in merged_estimates(forms)]
+    if as_json:
+        typer.echo(json.dumps({"aggregators": len(forms), "estimates": found}, indent=1))
+        return
+    typer.echo(f"{found[0]['users']} answers of {len(forms)} aggregators")
+    _say_estimates(found)
 
 
 def verify(
