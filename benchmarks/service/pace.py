@@ -228,8 +228,8 @@ def in_process(given: argparse.Namespace) -> None:
 class Http:
     """Campaigns of real devices, all at once, on one real server."""
 
-    def __init__(self, folder: Path, users: int, database: str, workers: int) -> None:
-        self.folder, self.users = folder, users
+    def __init__(self, folder: Path, users: int, database: str, workers: int, patience: float) -> None:
+        self.folder, self.users, self.patience = folder, users, patience
         self.settings = Settings(data=folder / "data", port=free_port(), database=database, workers=workers)
         self.server = ServerProcess(self.settings, log=folder / "log")
         self.token = asyncio.run(self._operator())
@@ -265,7 +265,7 @@ class Http:
             "measurement": form["measurement"],
             "epsilon": EPSILON,
             "key_fingerprint": made["key_fingerprint"],
-            "patience": {},
+            "patience": {"total": self.patience},
         }
         Path(job["ledgers"]).mkdir()
         began = time.perf_counter()
@@ -308,9 +308,14 @@ def over_http(given: argparse.Namespace) -> None:
         print(f"{name}, {given.users} real devices at once, {given.http} campaigns over HTTP")
         for share in given.pace:
             with tempfile.TemporaryDirectory(prefix="privquant-pace-") as folder:
-                http = Http(Path(folder), given.users, given.database, given.workers)
+                http = Http(Path(folder), given.users, given.database, given.workers, given.patience)
                 try:
-                    pairs = [http.run(name, share, given.spread, seed) for seed in range(given.http)]
+                    pairs = []
+                    for seed in range(given.http):
+                        pairs.append(http.run(name, share, given.spread, seed))
+                        print(
+                            f"  {pairs[-1][0].error:.4f} {pairs[-1][0].seconds:.1f} s", file=sys.stderr, flush=True
+                        )
                 finally:
                     http.server.stop()
             runs, failed = [run for run, _ in pairs], Counter(why for _, errors in pairs for why in errors)
@@ -332,6 +337,7 @@ def main() -> None:
     parser.add_argument("--http", type=int, default=0, help="so many campaigns over HTTP instead")
     parser.add_argument("--database", default="")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--patience", type=float, default=60.0, help="of a device over HTTP; it ships with 60 s")
     given = parser.parse_args()
     began = time.perf_counter()
     (over_http if given.http else in_process)(given)

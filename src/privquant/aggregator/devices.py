@@ -20,7 +20,7 @@ from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.keys import KeyUnusable
 from privquant.aggregator.pace import Pace
 from privquant.aggregator.replies import Reply, RequestRefused, problem
-from privquant.aggregator.store.base import Admit, AskResult, Pin, Spend, Unavailable, What
+from privquant.aggregator.store.base import Admit, Ask, AskResult, Pin, Spend, Unavailable, What
 
 PLACES_SECONDS = 10
 """How soon to ask again for a place that somebody in flight may leave."""
@@ -42,7 +42,7 @@ class DeviceRoutes:
     def __init__(
         self,
         cache: CampaignCache,
-        group: GroupCommit,
+        group: GroupCommit[Ask, AskResult],
         link_of: Callable[[int], Awaitable[bytes | None]],
         lease_minutes: int,
     ) -> None:
@@ -71,7 +71,7 @@ class DeviceRoutes:
         except (Unavailable, KeyUnusable):
             metrics.refusals.labels("unavailable").inc()
             reply = problem("unavailable")
-        metrics.requests.labels(route.name, reply.status).inc()
+        metrics.requested(route.name, reply.status)
         return reply
 
     async def _handle(self, identity: str, route: wire.Route, method: str, body: bytes) -> Reply:
@@ -82,6 +82,8 @@ class DeviceRoutes:
         view = await self._cache.view(identity)
         if view is None:
             raise RequestRefused("unknown-campaign")
+        if view.manifest.shuffle is not None and route != wire.MANIFEST:
+            raise RequestRefused("not-found", f"this campaign is answered at {view.manifest.shuffle.address}")
         return await self._serve[route](view, body)
 
     async def _manifest(self, view: CampaignView, _body: bytes) -> Reply:

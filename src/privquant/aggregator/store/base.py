@@ -35,14 +35,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
+from privquant.aggregator.causes import Unavailable as Unavailable
 from privquant.aggregator.pace import Pace
 from privquant.aggregator.store import statements as sql
-from privquant.errors import PrivquantError
 from privquant.messages import Query
-
-
-class Unavailable(PrivquantError):
-    """The store does not answer now. Ask again: every ask is idempotent."""
 
 
 class What(Enum):

@@ -20,7 +20,7 @@ MIGRATION_LOCK = 0x7071_0001
 PUBLISHER_LOCK = 0x7071_0002
 PACE_LOCK = 0x7071_0003
 
-HEAD = "0002_pace"
+HEAD = "0004_shuffle_rounds"
 """The newest migration; a test holds it to what the folder says."""
 
 OLDEST_SQLITE = (3, 35, 0)

@@ -9,8 +9,11 @@
     tail       fresh reports: (query, bit), permuted within each group commit
     log        sealed reports: the tail is moved here in one permutation of many groups
     count      answered and ones per query, over the log; tail is added when read
+    snapshot   what is shown of a campaign that runs (see aggregator.snapshots)
     published  the queries to hand out next, and how many reports they follow from
     link       the open link of a campaign: hash of its secret, places, places taken
+    shuffled_round  of a campaign in the shuffle model: announcement, how it ended, what its batch counted
+    batch_part      sealed reports of a batch whose other parts are still to come
     operator   operators' tokens, hashed
     audit      what operators did
 
@@ -95,6 +98,16 @@ count = Table(
     sqlite_with_rowid=False,
 )
 
+snapshot = Table(
+    "snapshot",
+    metadata,
+    _campaign_no(primary=True),
+    Column("shown_heard", BigInteger, nullable=False),
+    Column("shown", LargeBinary, nullable=False),
+    Column("coming_heard", BigInteger, nullable=False),
+    Column("coming", LargeBinary, nullable=False),
+)
+
 published = Table(
     "published",
     metadata,
@@ -112,6 +125,32 @@ link = Table(
     Column("secret", LargeBinary, nullable=False),
     Column("places", BigInteger, nullable=False),
     Column("taken", BigInteger, nullable=False),
+)
+
+shuffled_round = Table(
+    "shuffled_round",
+    metadata,
+    _campaign_no(primary=True),
+    Column("round", Integer, primary_key=True),
+    Column("threshold", BigInteger, nullable=False),
+    Column("envelope", LargeBinary, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("noted", SmallInteger, nullable=False),
+    Column("extended", SmallInteger, nullable=False),
+    Column("batch", Text),
+    Column("reports", BigInteger, nullable=False),
+    Column("answered", BigInteger, nullable=False),
+    Column("ones", BigInteger, nullable=False),
+)
+
+batch_part = Table(
+    "batch_part",
+    metadata,
+    _campaign_no(primary=True),
+    Column("round", Integer, primary_key=True),
+    Column("part", Integer, primary_key=True),
+    Column("batch", Text, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
 )
 
 operator = Table(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002_pace"
-down_revision = "0001"
+revision = "0003_pace"
+down_revision = "0002_snapshots"
 branch_labels = None
 depends_on = None
 
