@@ -230,7 +230,8 @@ class Http:
 
     def __init__(self, folder: Path, users: int, database: str, workers: int, patience: float) -> None:
         self.folder, self.users, self.patience = folder, users, patience
-        self.settings = Settings(data=folder / "data", port=free_port(), database=database, workers=workers)
+        ports = {"port": free_port(), "admin_port": free_port()}
+        self.settings = Settings(data=folder / "data", database=database, workers=workers, **ports)
         self.server = ServerProcess(self.settings, log=folder / "log")
         self.token = asyncio.run(self._operator())
         self.server.start()
@@ -312,15 +313,14 @@ def over_http(given: argparse.Namespace) -> None:
                 try:
                     pairs = []
                     for seed in range(given.http):
-                        pairs.append(http.run(name, share, given.spread, seed))
-                        print(
-                            f"  {pairs[-1][0].error:.4f} {pairs[-1][0].seconds:.1f} s", file=sys.stderr, flush=True
-                        )
+                        run, failed = http.run(name, share, given.spread, seed)
+                        pairs.append((run, failed))
+                        print(f"  {run.error:.4f}  {run.seconds:.1f} s  {len(failed)} failed", file=sys.stderr)
                 finally:
                     http.server.stop()
-            runs, failed = [run for run, _ in pairs], Counter(why for _, errors in pairs for why in errors)
+            runs, why = [run for run, _ in pairs], Counter(each for _, errors in pairs for each in errors)
             seconds = sorted(run.seconds for run in runs)
-            rest = f"{statistics.mean(seconds):.1f} s (up to {seconds[-1]:.1f}), not answered {dict(failed)}"
+            rest = f"{statistics.mean(seconds):.1f} s (up to {seconds[-1]:.1f}), not answered {dict(why)}"
             good = statistics.mean(run.success for run in runs)
             line(f"  pace {share:g}" if share else "  no pace", [run.error for run in runs], good, rest)
         line("  sequential", *sequential(name, given.users, given.http))
