@@ -84,7 +84,9 @@ def groups(metrics: str) -> dict[str, float]:
     }
 
 
-def measure(devices: int, connections: int, database: str, workers: int) -> dict[str, Any]:
+def measure(
+    devices: int, connections: int, database: str, workers: int, pace: float | None = None
+) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="privquant-load-") as folder:
         data = Path(folder)
         ports = {"port": free_port(), "admin_port": free_port()}
@@ -99,7 +101,7 @@ def measure(devices: int, connections: int, database: str, workers: int) -> dict
                 "domain": {"kind": "integers", "low": "0", "high": str(TOP)},
                 "epsilon": 1.0,
                 "planned_users": devices,
-            }
+            } | ({} if pace is None else {"pace": pace})
             campaign = server.call("POST", "/v1/campaigns", form, token=token)["id"]
             write_tokens(server, campaign, token, devices, data / "tokens")
             program = str(build(data))
@@ -138,8 +140,10 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--database", default="")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--pace", type=float, help="0 for none; the service's default unless given")
     given = parser.parse_args()
-    json.dump(measure(given.devices, given.connections, given.database, given.workers), sys.stdout, indent=1)
+    found = measure(given.devices, given.connections, given.database, given.workers, given.pace)
+    json.dump(found, sys.stdout, indent=1)
     print()
 
 
