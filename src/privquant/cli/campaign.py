@@ -284,7 +284,7 @@ def merge(
     exports: Annotated[list[Path], typer.Argument(help="What `campaign export` wrote at each aggregator.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Add up the counts of several aggregators of one campaign and print what they say together; needs no server."""
+    """Add up the counts of several aggregators of one campaign, and print what they say. Needs no server."""
     from privquant.aggregator.merging import merged_estimates
 
     forms = []
