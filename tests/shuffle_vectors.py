@@ -35,6 +35,25 @@ def shuffle(**changes: Any) -> wire.Shuffle:
     return wire.Shuffle(**(form | changes))
 
 
+# Local epsilons 0.1 % below and above the largest that keeps (epsilon, delta).
+ACCOUNTING = tuple(
+    (epsilon, delta, round(side * most, 6), batch, side < 1)
+    for epsilon, delta, batch, most in (
+        (0.1, 1e-08, 100, 0.21375),
+        (0.1, 1e-08, 10000, 1.83654),
+        (0.1, 1e-06, 1000000, 6.56736),
+        (0.5, 1e-08, 1000, 2.23510),
+        (0.5, 1e-10, 100000, 6.31537),
+        (1.0, 1e-06, 50, 1.20511),
+        (1.0, 1e-06, 1000, 3.45069),
+        (1.0, 1e-08, 100000, 7.61627),
+        (1.0, 1e-08, 1000000, 9.91520),
+        (2.0, 1e-08, 1000, 3.78228),
+        (2.0, 1e-12, 100000, 7.86221),
+    )
+    for side in (0.999, 1.001)
+)
+
 ROUNDS = ((1000, 2.5), (1500, 2.75), (40_000, 6.0))
 
 
@@ -91,6 +110,14 @@ def sealed_row(round: int, bit: int, seed: int) -> dict[str, Any]:
     }
 
 
+def accounting_rows() -> list[dict[str, Any]]:
+    """Rounds just inside and just outside of their promise; deltas as exact accounting has them."""
+    return [
+        {"epsilon": epsilon, "delta": delta, "coin": str(flip_threshold(local)), "batch": batch, "keeps": kept}
+        for epsilon, delta, local, batch, kept in ACCOUNTING
+    ]
+
+
 def vectors() -> dict[str, Any]:
     made = manifest()
     chain = wire.announcements(made.id, THRESHOLDS)
@@ -102,7 +129,8 @@ def vectors() -> dict[str, Any]:
         "about": (
             "Private keys are 32 raw bytes in hex: Ed25519 of issuer and shuffler, X25519 of the seal key. Every "
             "envelope is canonical JSON. Each sealed row opens under its info to its bit and under no other info; "
-            "sealed with the ephemeral key it comes out as given."
+            "sealed with the ephemeral key it comes out as given. accounting: whether that many honest reports "
+            "through the coin, shuffled, keep (epsilon, delta)."
         ),
         "keys": {
             "issuer": ISSUER.private_bytes_raw().hex(),
@@ -117,6 +145,7 @@ def vectors() -> dict[str, Any]:
         "sealed": sealed,
         "report": wire.SealedReport("A" * 22, 0, of_first[0]).to_bytes().decode(),
         "batch": wire.sign_part(part, made, SHUFFLER).decode(),
+        "accounting": accounting_rows(),
         "notice": wire.sign_notice(notice, made, SHUFFLER).decode(),
     }
 

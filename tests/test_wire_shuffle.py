@@ -19,6 +19,7 @@ import hpke_twin
 import shuffle_vectors as known
 from privquant import wire
 from privquant.errors import InvalidInput
+from privquant.privacy.shuffle_check import keeps
 
 ROOT = Path(__file__).parent
 VECTORS = ROOT.parent / "docs" / "vectors" / "shuffle.json"
@@ -448,6 +449,9 @@ def test_each_role_has_its_routes() -> None:
 def test_the_vectors_in_the_docs_are_the_ones_the_code_gives() -> None:
     stored = json.loads(VECTORS.read_text())
     assert {name: stored[name] for name in known.vectors()} == known.vectors()
+    for row in stored["accounting"]:
+        asked = {name: row[name] for name in ("epsilon", "delta", "batch")}
+        assert keeps(coin=int(row["coin"]), **asked) is row["keeps"]
     made = known.manifest()
     assert opened(stored["envelope"].encode(), made) == made
     key = X25519PrivateKey.from_private_bytes(bytes.fromhex(stored["keys"]["seal"]))
