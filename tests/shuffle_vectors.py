@@ -6,6 +6,7 @@ python tests/shuffle_vectors.py > docs/vectors/shuffle.json
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -13,6 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 import hpke_twin
 from privquant import wire
+from privquant.device import ledger_format as records
+from privquant.device import spending
+from privquant.device.answer_states import Event
 from privquant.domain import Integers
 from privquant.privacy.coin import flip_threshold
 from privquant.wire import sealing
@@ -118,6 +122,21 @@ def accounting_rows() -> list[dict[str, Any]]:
     ]
 
 
+def ledger() -> str:
+    """A device's ledger with an announcement and a shuffled answer in it, drawn, sent and acknowledged."""
+    row = sealed_row(0, 1, 101)
+    costs = spending.shuffled(1.0, 1e-8, int(row["coin"]))
+    sealed = wire.sealed_to_wire(bytes.fromhex(row["sealed"]))
+    shuffled = records.Shuffled(0, sealed, "https://shuffle.example.org", costs.epsilon, costs.delta, 950)
+    answer = records.Answer(
+        "commute-minutes", manifest().id, int(row["coin"]), THRESHOLDS[0], 1, "A" * 22, "", shuffled=shuffled
+    )
+    raw = replace(records.read(b""), secret=bytes(range(32))).append_announced(manifest().id, 0, THRESHOLDS[0])
+    for event in Event:
+        raw += records.read(raw).append(event, answer)
+    return raw.decode("ascii")
+
+
 def vectors() -> dict[str, Any]:
     made = manifest()
     chain = wire.announcements(made.id, THRESHOLDS)
@@ -146,6 +165,7 @@ def vectors() -> dict[str, Any]:
         "report": wire.SealedReport("A" * 22, 0, of_first[0]).to_bytes().decode(),
         "batch": wire.sign_part(part, made, SHUFFLER).decode(),
         "accounting": accounting_rows(),
+        "ledger": ledger(),
         "notice": wire.sign_notice(notice, made, SHUFFLER).decode(),
     }
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import hpke_twin
 import shuffle_vectors as known
 from privquant import wire
+from privquant.device import ledger_format as records
 from privquant.errors import InvalidInput
 from privquant.privacy.shuffle_check import keeps
 
@@ -452,6 +453,10 @@ def test_the_vectors_in_the_docs_are_the_ones_the_code_gives() -> None:
     for row in stored["accounting"]:
         asked = {name: row[name] for name in ("epsilon", "delta", "batch")}
         assert keeps(coin=int(row["coin"]), **asked) is row["keeps"]
+    book = records.read(stored["ledger"].encode())
+    (answer,) = book.answers["commute-minutes"].values()
+    assert (answer.state, answer.bit, answer.shuffled.batch) == ("acked", 1, 950)
+    assert book.announced == {stored["campaign"]: {0: known.THRESHOLDS[0]}}
     made = known.manifest()
     assert opened(stored["envelope"].encode(), made) == made
     key = X25519PrivateKey.from_private_bytes(bytes.fromhex(stored["keys"]["seal"]))

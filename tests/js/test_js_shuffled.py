@@ -14,6 +14,7 @@ from test_shuffled import *  # noqa: F403
 from test_shuffled import DELTA, EPSILON, TRUST
 
 from privquant.device import Device, Ledger, Policy, Rule, ShuffleRule
+from privquant.device import ledger_format as records
 from privquant.device.consent import policy_form
 from privquant.domain import Integers
 from privquant.wire import SEALED_BYTES, SealKey, open_sealed
@@ -142,6 +143,38 @@ def test_every_vector():
         assert (info, fixed) == (row["info"], row["sealed"])
         assert len(fresh) == 2 * SEALED_BYTES
         assert open_sealed(bytes.fromhex(fresh), private, bytes.fromhex(info)) == row["bit"]
+
+
+def test_the_ledger_of_the_vectors_is_read_and_written_alike():
+    found = evaluate(
+        f"""
+        const {{ readLedger }} = await import(`${{js}}/ledger-format.js`);
+        const {{ ascii }} = await import(`${{js}}/form.js`);
+        const whole = {json.dumps(VECTORS["ledger"])};
+        const book = await readLedger(ascii(whole));
+        const [answer] = book.all();
+        const lines = whole.split("\\n");
+        let again = lines[0] + "\\n";
+        const next = async (make) => {{
+          again += new TextDecoder().decode(await make(await readLedger(ascii(again))));
+        }};
+        await next((each) => each.appendAnnounced(answer.campaign, 0, answer.threshold));
+        for (const event of ["draw", "send", "ack"]) await next((each) => each.append(event, answer));
+        const seen = [...book.announced].map(([campaign, rounds]) => [campaign, [...rounds].map(String)]);
+        const shown = Object.fromEntries(Object.entries(answer).map(([name, value]) => [name, String(value)]));
+        console.log(JSON.stringify({{ same: again === whole, seen, shown }}));
+        """
+    )
+    assert found["same"]
+    (answer,) = records.read(VECTORS["ledger"].encode()).answers["commute-minutes"].values()
+    assert found["seen"] == [[VECTORS["campaign"], [f"0,{answer.threshold}"]]]
+    more = answer.shuffled
+    assert found["shown"] == {
+        "measurement": "commute-minutes", "campaign": VECTORS["campaign"], "state": "acked", "bit": "1",
+        "coin": str(answer.coin), "threshold": str(answer.threshold), "token": answer.token, "round": "0",
+        "batch": str(more.batch), "delta": str(more.delta), "epsilon": str(more.epsilon), "sealed": more.sealed,
+        "shuffler": more.shuffler,
+    }  # fmt: skip
 
 
 def test_the_command_tells_of_a_shuffled_answer(server, tmp_path):
