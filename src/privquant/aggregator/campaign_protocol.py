@@ -14,6 +14,7 @@ from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import Estimate, Query
 from privquant.planning.statement import stated_estimates
 from privquant.protocols.base import ThresholdProtocol
+from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.protocols.registry import check_options, protocol, protocol_class
 from privquant.wire import Manifest, WireError, real_from_wire, real_to_wire
 
@@ -111,6 +112,10 @@ class CampaignProtocol:
         campaign's life however fast reports arrive, and the table of thresholds stays small.
         """
         return self.protocol.heard + max(1, self.protocol.batch_size())
+
+    def is_alarmed(self) -> bool:
+        """Whether one part of the run contradicts the others."""
+        return isinstance(self.protocol, Isotonic) and self.protocol.believed().judgement.alarm
 
     def estimates(self) -> list[Estimate]:
         return stated_estimates(self.protocol)

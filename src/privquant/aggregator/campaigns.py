@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from privquant.aggregator.alarms import alarms, poisoning
+from privquant.aggregator.alarms import alarms, judged, poisoning
 from privquant.aggregator.campaign_protocol import CampaignProtocol, Options, campaign_options, estimates_of, key_of
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.operators import note
@@ -133,9 +133,13 @@ class Campaigns:
         return manifest.id
 
     async def overview(self) -> list[dict[str, Any]]:
+        """A line a campaign. alarm: whether the parts of its run contradict each other; looked at while it runs."""
         found = []
         for row in await self.store.campaigns():
             manifest = manifest_of(row.envelope)
+            said = None
+            if row.state != "closed":
+                said = await asyncio.to_thread(judged, manifest, await self.store.counts(row.no))
             found.append(
                 {
                     "id": row.id,
@@ -144,6 +148,7 @@ class Campaigns:
                     "heard": row.heard,
                     "planned_users": manifest.planned_users,
                     "deadline": manifest.deadline,
+                    "alarm": said is not None and said[0].alarm,
                 }
             )
         return found
@@ -173,7 +178,7 @@ class Campaigns:
             "estimates": [plain(estimate) for estimate in estimates],
             "privacy": str(estimates[0].guarantee),
             "poisoning": poisoning(manifest),
-            "alarms": alarms(manifest, counts),
+            "alarms": await asyncio.to_thread(alarms, manifest, counts),
         }
 
     async def invite(self, identity: str, number_of: int, by: str) -> list[str]:

@@ -114,6 +114,7 @@ class CampaignLine(BaseModel):
     heard: int
     planned_users: int
     deadline: int
+    alarm: bool
 
 
 class CampaignShown(BaseModel):

@@ -21,6 +21,11 @@ commits = Histogram(
 )
 sealed = Counter("privquant_sealed_reports", "Reports moved from the tail to the log")
 failures = Counter("privquant_store_failures", "Groups the store did not take")
+alarmed = Gauge(
+    "privquant_alarmed_campaigns",
+    "Live campaigns in which one part of the run contradicts the others",
+    multiprocess_mode="livesum",
+)
 waiting = Gauge("privquant_waiting_asks", "Asks waiting for the next group", multiprocess_mode="livesum")
 
 

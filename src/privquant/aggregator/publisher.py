@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from privquant.aggregator import metrics
 from privquant.aggregator.campaign_protocol import CampaignProtocol
 from privquant.aggregator.store.base import CampaignRow, DeviceStore
 from privquant.aggregator.store.operator_queries import manifest_of
@@ -26,12 +27,15 @@ class Publisher:
         self._on_publish = on_publish
         self._protocols: dict[str, CampaignProtocol] = {}
         self._due: dict[str, int] = {}
+        self._alarmed: set[str] = set()
 
     async def turn(self) -> bool:
         """Publish wherever enough was heard since the last time; whether this process is the one that does."""
         if not await self._store.try_lead():
             self._protocols.clear()
             self._due.clear()
+            self._alarmed.clear()
+            metrics.alarmed.set(0)
             return False
         rows = await self._store.campaigns(live=True)
         for row in rows:
@@ -41,24 +45,27 @@ class Publisher:
         for gone in set(self._protocols) - {row.id for row in rows}:
             del self._protocols[gone]
             self._due.pop(gone, None)
+            self._alarmed.discard(gone)
+        metrics.alarmed.set(len(self._alarmed))
         return True
 
     async def _publish(self, row: CampaignRow) -> None:
         counts = await self._store.counts(row.no)
 
-        def next_queries() -> tuple[list[tuple[Query, int]], int]:
+        def next_queries() -> tuple[list[tuple[Query, int]], int, bool]:
             kept = self._protocols.get(row.id)
             if kept is None:
                 kept = self._protocols[row.id] = CampaignProtocol(manifest_of(row.envelope))
             kept.update(counts)
-            return kept.next_queries(), kept.next_due()
+            return kept.next_queries(), kept.next_due(), kept.is_alarmed()
 
         try:
-            queries, due = await asyncio.to_thread(next_queries)
+            queries, due, alarmed = await asyncio.to_thread(next_queries)
         except ProtocolError:
             # Counts that went down: a store restored from a backup under a running server.
             self._protocols.pop(row.id, None)
-            queries, due = await asyncio.to_thread(next_queries)
+            queries, due, alarmed = await asyncio.to_thread(next_queries)
         await self._store.publish(row.no, queries)
         self._due[row.id] = due
+        (self._alarmed.add if alarmed else self._alarmed.discard)(row.id)
         await self._on_publish(row.id)
