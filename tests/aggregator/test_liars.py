@@ -1,4 +1,4 @@
-"""Real devices and liars who come together at the end, on the real service: the answer holds, the alarm is raised."""
+"""Real devices, and liars who come together at the end, on the real service: the answer holds, there is an alarm."""
 
 from __future__ import annotations
 

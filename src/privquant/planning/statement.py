@@ -167,9 +167,9 @@ def interval_sentence(interval: Interval, quantile: float) -> str:
 TIMED = "This is for liars who answer at times they did not choose; those who choose their moment can do far more."
 GUARDED = (
     "This is for liars who answer at times they did not choose. Parts of a run that contradict the rest are left "
-    "out of the answer: with some thousand users that stops liars who come all at once. Liars thinly spread over a "
-    "fifth of a run, or filling half of it, can still do far more; where the poll need not be live, admit people at "
-    "times drawn at random over the whole run (waves)."
+    "out of the answer: with some thousand users that stops liars who come all at once. Liars thinly spread over "
+    "a fifth of a run, or filling half of it, can still do far more; where the poll need not be live, admit people "
+    "at times drawn at random over the whole run (waves)."
 )
 
 

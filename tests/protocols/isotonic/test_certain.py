@@ -12,8 +12,8 @@ from privquant.lab.populations import CountUsers
 from privquant.lab.run import run
 from privquant.lab.sample import Sample
 from privquant.protocols.isotonic import certain as module
-from privquant.protocols.isotonic.epochs import KINDS, SEARCH
 from privquant.protocols.isotonic.certain import Certain, certain, rank_unit, slack, table_of
+from privquant.protocols.isotonic.epochs import KINDS, SEARCH
 from privquant.protocols.isotonic.interval import walk_bound
 from privquant.protocols.isotonic.prior import Search
 from privquant.protocols.isotonic.protocol import Isotonic

@@ -46,9 +46,9 @@ _SHORTEST = 60
 _WIDEST = 5
 # Thresholds are taken together until they have this part of all reports.
 _BINS = 64
-# Evidence (in nats) beyond which a window is dropped, and beyond which an alarm is raised, for one quantile and runs
-# up to _SMALL. Honest evidence grows by about _GROWTH for e times as many reports, and with several quantiles, which
-# ask at several ranks, by about _MORE, and 1 for e times as many reports, for twice as many; and both levels with it.
+# Evidence (in nats) beyond which a window is dropped, and beyond which an alarm is raised, for one quantile and
+# runs up to _SMALL. Honest evidence grows by about _GROWTH for e times as many reports; and for twice as many
+# quantiles, which ask at more ranks, by about _MORE and 1 more for e times as many reports. Both levels grow with it.
 CUT = 18.0
 ALARM = 36.0
 _SMALL = 2500.0
