@@ -1,4 +1,4 @@
-"""Real devices, and liars who come together at the end, on the real service: the answer holds, there is an alarm."""
+"""Real devices, and liars who come together at the end, on the real service: the answer holds, and an alarm."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ async def _lie(scene: Scene, campaign: str, tokens: Sequence[str], bit: int) -> 
     """What no honest device does: the same bit, whatever is asked, and no coin."""
     line = Connection("127.0.0.1", scene.settings.port)
     for token in tokens:
-        status, body = await line.request("POST", wire.path_of(campaign, "query"), wire.query_request(token))
+        asked = wire.path_of(campaign, "query"), wire.query_request(token)
+        while (answer := await line.request("POST", *asked))[0] in (425, 503):  # its turn has not come
+            await asyncio.sleep(0.1)
+        status, body = answer
         assert status == 200
         report = wire.WireReport(token, wire.Ticket.parse(body).ticket, bit).to_bytes()
         status, _ = await line.request("POST", wire.path_of(campaign, "reports"), report)

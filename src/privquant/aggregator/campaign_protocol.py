@@ -7,6 +7,7 @@ sums over them can be told in any order, again after a restart, and by two proce
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from privquant.aggregator.store.base import Counts
@@ -14,7 +15,6 @@ from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import Estimate, Query
 from privquant.planning.statement import stated_estimates
 from privquant.protocols.base import ThresholdProtocol
-from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.protocols.registry import check_options, protocol, protocol_class
 from privquant.wire import Manifest, WireError, real_from_wire, real_to_wire
 
@@ -23,6 +23,7 @@ Options = tuple[tuple[str, str | int | bool | None], ...]
 
 AT_LEAST = 64
 """Users the next queries are made for: a protocol that spreads a batch needs one to spread."""
+_KEPT = 16
 
 
 def build_protocol(manifest: Manifest) -> ThresholdProtocol:
@@ -113,10 +114,6 @@ class CampaignProtocol:
         """
         return self.protocol.heard + max(1, self.protocol.batch_size())
 
-    def is_alarmed(self) -> bool:
-        """Whether one part of the run contradicts the others."""
-        return isinstance(self.protocol, Isotonic) and self.protocol.believed().judgement.alarm
-
     def estimates(self) -> list[Estimate]:
         return stated_estimates(self.protocol)
 
@@ -126,7 +123,12 @@ def key_of(query: Query) -> Key:
 
 
 def estimates_of(manifest: Manifest, counts: Iterable[Counts]) -> list[Estimate]:
-    """The estimates that follow from counts, from nothing."""
+    """The estimates that follow from counts, from nothing; the last few are kept, since many ask about the same."""
+    return list(_estimates(manifest, tuple(counts)))
+
+
+@lru_cache(_KEPT)
+def _estimates(manifest: Manifest, counts: tuple[Counts, ...]) -> tuple[Estimate, ...]:
     search = CampaignProtocol(manifest)
     search.update(counts)
-    return search.estimates()
+    return tuple(search.estimates())

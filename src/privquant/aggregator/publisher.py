@@ -11,10 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from privquant.aggregator import metrics
 from privquant.aggregator.campaign_protocol import CampaignProtocol
-from privquant.aggregator.store.base import CampaignRow, DeviceStore
-from privquant.aggregator.store.operator_queries import manifest_of
+from privquant.aggregator.store.base import CampaignRow, Counts, DeviceStore
+from privquant.aggregator.store.operator_queries import is_shuffled, manifest_of
 from privquant.errors import ProtocolError
 from privquant.messages import Query
 
@@ -22,22 +21,25 @@ from privquant.messages import Query
 class Publisher:
     """Keeps one protocol per open campaign; after a restart it is made again from the counts."""
 
-    def __init__(self, store: DeviceStore, on_publish: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        store: DeviceStore,
+        on_publish: Callable[[str], Awaitable[None]],
+        on_counts: Callable[[int, list[Counts]], Awaitable[None]] | None = None,
+    ) -> None:
         self._store = store
         self._on_publish = on_publish
+        self._on_counts = on_counts
         self._protocols: dict[str, CampaignProtocol] = {}
         self._due: dict[str, int] = {}
-        self._alarmed: set[str] = set()
 
     async def turn(self) -> bool:
         """Publish wherever enough was heard since the last time; whether this process is the one that does."""
         if not await self._store.try_lead():
             self._protocols.clear()
             self._due.clear()
-            self._alarmed.clear()
-            metrics.alarmed.set(0)
             return False
-        rows = await self._store.campaigns(live=True)
+        rows = [row for row in await self._store.campaigns(live=True) if not is_shuffled(row.envelope)]
         for row in rows:
             told = self._protocols[row.id].protocol.heard if row.id in self._protocols else 0
             if row.heard >= self._due.get(row.id, 0) or row.heard < told:
@@ -45,27 +47,26 @@ class Publisher:
         for gone in set(self._protocols) - {row.id for row in rows}:
             del self._protocols[gone]
             self._due.pop(gone, None)
-            self._alarmed.discard(gone)
-        metrics.alarmed.set(len(self._alarmed))
         return True
 
     async def _publish(self, row: CampaignRow) -> None:
         counts = await self._store.counts(row.no)
 
-        def next_queries() -> tuple[list[tuple[Query, int]], int, bool]:
+        def next_queries() -> tuple[list[tuple[Query, int]], int]:
             kept = self._protocols.get(row.id)
             if kept is None:
                 kept = self._protocols[row.id] = CampaignProtocol(manifest_of(row.envelope))
             kept.update(counts)
-            return kept.next_queries(), kept.next_due(), kept.is_alarmed()
+            return kept.next_queries(), kept.next_due()
 
         try:
-            queries, due, alarmed = await asyncio.to_thread(next_queries)
+            queries, due = await asyncio.to_thread(next_queries)
         except ProtocolError:
             # Counts that went down: a store restored from a backup under a running server.
             self._protocols.pop(row.id, None)
-            queries, due, alarmed = await asyncio.to_thread(next_queries)
-        await self._store.publish(row.no, queries)
+            queries, due = await asyncio.to_thread(next_queries)
+        await self._store.publish(row.no, queries, sum(count.answered for count in counts))
         self._due[row.id] = due
-        (self._alarmed.add if alarmed else self._alarmed.discard)(row.id)
+        if self._on_counts is not None:
+            await self._on_counts(row.no, counts)
         await self._on_publish(row.id)

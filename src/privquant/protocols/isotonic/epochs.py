@@ -48,7 +48,7 @@ _WIDEST = 5
 _BINS = 64
 # Evidence (in nats) beyond which a window is dropped, and beyond which an alarm is raised, for one quantile and
 # runs up to _SMALL. Honest evidence grows by about _GROWTH for e times as many reports; and for twice as many
-# quantiles, which ask at more ranks, by about _MORE and 1 more for e times as many reports. Both levels grow with it.
+# quantiles, which ask at more ranks, by about _MORE and 1 more for e times as many reports. Both levels do so too.
 CUT = 18.0
 ALARM = 36.0
 _SMALL = 2500.0

@@ -40,6 +40,7 @@ from privquant.protocols.isotonic.epochs import ANCHOR, BULK, KINDS, SEARCH, Arr
 from privquant.protocols.isotonic.interval import QUOTA, START, walk_bound
 from privquant.protocols.isotonic.prior import Search
 from privquant.protocols.isotonic.table import Table, add_counts, grown, new_table
+from privquant.protocols.rounds import Rounds
 from privquant.validation import check_count, check_flag, check_probability
 
 Key = tuple[int, int, int, int]
@@ -101,7 +102,8 @@ class Isotonic(ThresholdProtocol):
         kappas = np.array([Coin(threshold).kappa for threshold in self._coins])
         self.search = Search(self.domain.size - 1, self.lam, kappas)
         self.course = self._plan()
-        self._ends = np.cumsum([size for size, _ in self.rounds]) if self.rounds is not None else None
+        self._rounds = None if self.rounds is None else Rounds([size for size, _ in self.rounds])
+        self.round_table = self.rounds is not None  # type: ignore[misc]
         self._counts: dict[Key, list[int]] = {}
         self._table = self._empty()
         self._arrivals = parts.new_arrivals(0, self.course.epochs, len(self.quantiles))
@@ -159,19 +161,22 @@ class Isotonic(ThresholdProtocol):
     # -- asking ------------------------------------------------------------------------------------------------
 
     def can_ask(self) -> bool:
-        if self.asked >= self.users or self.domain.size == 1:
-            return False
-        return self._ends is None or self._current_round() is not None
+        return self.domain.size > 1 and self._room() > 0
+
+    def _room(self) -> int:
+        return super()._room() if self._rounds is None else self._rounds.left()
 
     def batch_size(self) -> int:
-        if self._ends is None:
-            return int(rules.batch_size(self.heard))
-        current = self._current_round()
-        return 1 if current is None else int(self._ends[current]) - self.asked
+        return int(rules.batch_size(self.heard)) if self._rounds is None else max(1, self._rounds.left())
+
+    def forget_in_flight(self) -> None:
+        super().forget_in_flight()
+        if self._rounds is not None:
+            self._rounds.forget_in_flight()
 
     def _next(self, k: int) -> list[tuple[AnyQuery, int]]:
-        if self._ends is not None:
-            return self._next_in_round(k)
+        if self._rounds is not None:
+            return self._next_in_round(self._rounds, k)
         arms = np.empty(self.course.roles * len(self.quantiles), np.int64)
         self._judge()
         bulk = self.heard if self.course.epochs == 0 else int(parts.in_bulk(self._arrivals))
@@ -231,31 +236,42 @@ class Isotonic(ThresholdProtocol):
 
     # -- fixed rounds ------------------------------------------------------------------------------------------
 
-    def _current_round(self) -> int | None:
-        """The round whose users are being asked; None while the round before it is still open."""
-        assert self._ends is not None
-        current = int(np.searchsorted(self._ends, self.asked, side="right"))
-        started = 0 if current == 0 else int(self._ends[current - 1])
-        if self.asked == started and self.in_flight > 0:
-            return None
-        return current if current < self._ends.size else None
-
     def _round_is_bulk(self, current: int) -> bool:
-        assert self._ends is not None
-        started = 0 if current == 0 else int(self._ends[current - 1])
-        return started < self.course.bulk
+        assert self._rounds is not None
+        return self._rounds.starts[current] < self.course.bulk
 
-    def _next_in_round(self, k: int) -> list[tuple[AnyQuery, int]]:
-        current = self._current_round()
+    def _next_in_round(self, rounds: Rounds, k: int) -> list[tuple[AnyQuery, int]]:
+        current = rounds.current()
         assert current is not None
-        assert self.rounds is not None
-        assert self._ends is not None
         arm = current % len(self.quantiles)
         if current not in self._round_thresholds:
             phase = BULK if self._round_is_bulk(current) else SEARCH
             self._round_thresholds[current] = self._queries(phase, arm, 1, 0.5)[0][0]
-        query = Query(self._round_thresholds[current], self.rounds[current][1], current + 1, arm)
-        return [(query, min(k, int(self._ends[current]) - self.asked))]
+        rounds.ask(current, k)
+        return [(self.query_of_round(current, self._round_thresholds[current]), k)]
+
+    def round_sizes(self) -> tuple[int, ...]:
+        return super().round_sizes() if self._rounds is None else self._rounds.sizes
+
+    def query_of_round(self, number: int, threshold: int) -> Query:
+        if self.rounds is None:
+            return super().query_of_round(number, threshold)
+        return Query(threshold, self.rounds[number][1], number + 1, number % len(self.quantiles))
+
+    def _close_round(self, query: Query, answered: int, ones: int) -> int:
+        assert self._rounds is not None
+        current = query.phase - 1
+        if not self._rounds.is_fresh(current):
+            raise ProtocolError(f"round {query.phase} was closed before, or told in parts; it is told whole, once")
+        self._round_thresholds.setdefault(current, query.threshold)
+        if answered:
+            self._use_counts(query, answered, ones)
+        self._rounds.close(current)
+        return self._rounds.sizes[current]
+
+    def _give_up(self, query: AnyQuery) -> None:
+        if self._rounds is not None and isinstance(query, Query) and 1 <= query.phase <= len(self._rounds.sizes):
+            self._rounds.account(query.phase - 1, 1)
 
     # -- hearing -----------------------------------------------------------------------------------------------
 
@@ -285,6 +301,8 @@ class Isotonic(ThresholdProtocol):
 
     def _use_counts(self, query: Query, answered: int, ones: int) -> int:
         self._add((query.phase, query.arm, query.coin, query.threshold), answered, ones)
+        if self._rounds is not None:
+            self._rounds.account(query.phase - 1, answered)
         return answered
 
     def _add(self, key: Key, answered: int, ones: int) -> None:
@@ -312,6 +330,8 @@ class Isotonic(ThresholdProtocol):
             raise ProtocolError("only runs of isotonic search with the same settings can be merged")
         for key, (answered, ones) in other._counts.items():
             self._add(key, answered, ones)
+        if self._rounds is not None and other._rounds is not None:
+            self._rounds.merge(other._rounds)
         self._order_known = False
         self.heard += other.heard
         self.given_up += other.given_up
@@ -388,7 +408,8 @@ class Isotonic(ThresholdProtocol):
 
     def _progress(self) -> dict[str, Any]:
         thresholds = sorted([current, threshold] for current, threshold in self._round_thresholds.items())
-        return {"counts": [[*key, n, s] for key, n, s in self.counts()], "rounds": thresholds}
+        stands = {} if self._rounds is None else {"stands": self._rounds.rows()}
+        return {"counts": [[*key, n, s] for key, n, s in self.counts()], "rounds": thresholds, **stands}
 
     def _restore(self, progress: Mapping[str, Any]) -> None:
         self._counts = {}
@@ -398,6 +419,8 @@ class Isotonic(ThresholdProtocol):
         for phase, arm, coin, threshold, answered, ones in progress["counts"]:
             self._check_query(Query(threshold, coin, phase, arm))
             self._add((phase, arm, coin, threshold), answered, ones)
+        if self._rounds is not None:
+            self._rounds.restore(progress["stands"])
         self._order_known = not self._counts
 
 
