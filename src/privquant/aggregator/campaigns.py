@@ -121,6 +121,7 @@ class Campaigns:
         self.behind = behind
         self._waiting = waiting
         self._alarms, self._alarms_until = 0, 0.0
+        self._alarm_at_the_end: dict[str, bool] = {}
 
     async def create(self, draft: Draft, by: str) -> str:
         """Publish a campaign; its id. The manifest is signed with the current key."""
@@ -153,21 +154,24 @@ class Campaigns:
         return plan_in_words(terms_of(manifest).rounds)
 
     async def overview(self) -> list[dict[str, Any]]:
-        """All campaigns; of those that run, as of their last snapshots. alarm: a part of the run contradicts the rest.
-
-        A campaign that is closed is not looked at for that again: `show` does.
-        """
+        """All campaigns; of those that run, as of their last snapshots. alarm: a part contradicts the rest."""
         async with reading(self.engine) as db:
             rows = (await db.execute(text(for_sqlalchemy(CAMPAIGNS)), {"p1": None, "p2": False})).all()
             shown = await shown_heard(db)
-            live = [CampaignRow(*row) for row in rows if row[2] != "closed"]
-            counts = {row.no: await shown_counts(db, row.no, row.state) for row in live}
+            counts = {
+                no: await shown_counts(db, no, state)
+                for no, identity, state, *_ in rows
+                if identity not in self._alarm_at_the_end
+            }
         found = []
         for row in (CampaignRow(*row) for row in rows):
             manifest = manifest_of(bytes(row.envelope))
-            said = None
-            if counts.get(row.no) and manifest.shuffle is None:
+            alarm = self._alarm_at_the_end.get(row.id, False)
+            if row.no in counts and manifest.shuffle is None:
                 said = await asyncio.to_thread(judged, manifest, counts[row.no])
+                alarm = said is not None and said[0].alarm
+                if row.state == "closed":  # its counts will not change
+                    self._alarm_at_the_end[row.id] = alarm
             found.append(
                 {
                     "id": row.id,
@@ -176,7 +180,7 @@ class Campaigns:
                     "heard": row.heard if row.state == "closed" or manifest.shuffle else shown.get(row.no, 0),
                     "planned_users": manifest.planned_users,
                     "deadline": manifest.deadline,
-                    "alarm": said is not None and said[0].alarm,
+                    "alarm": alarm,
                 }
             )
         return found
@@ -185,7 +189,7 @@ class Campaigns:
         """How many running campaigns raise an alarm, looked at every few seconds at most."""
         if time.monotonic() >= self._alarms_until:
             self._alarms_until = time.monotonic() + ALARM_SECONDS
-            self._alarms = sum(line["alarm"] for line in await self.overview())
+            self._alarms = sum(line["alarm"] and line["state"] != "closed" for line in await self.overview())
         return self._alarms
 
     async def show(self, identity: str) -> dict[str, Any]:

@@ -245,6 +245,7 @@ CASES = [
     ({"spread": 0.25}, {"rounds": 30}, Attack(0.05, "thin", rank=0.99)),
     ({"spread": 0.25}, {"in_flight": 40}, Attack(0.05, "last")),
     ({}, {"batch": 20}, Attack(0.06, "last", withheld=True)),
+    ({"guard": False}, {"batch": 20}, Attack(0.06, "last", withheld=True)),
     ({"spread": 0.25}, {"in_flight": 40}, Attack(0.06, "middle", withheld=True)),
 ]
 

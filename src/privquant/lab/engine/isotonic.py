@@ -305,7 +305,7 @@ def _in_batches(
     out = np.empty((3, MOST_ROWS), np.int64)
     # threshold, users, phase, and what is heard of them: reports and ones at once, and at the end
     rows = np.empty((7, arms.size * MOST_ROWS), np.int64)
-    late = np.empty((5, arrivals.threshold.size if run.withheld else 0), np.int64)
+    late = np.empty((5, run.sizes.size * rows.shape[1] if run.withheld else 0), np.int64)
     held_back = 0
     asked = 0
     heard = 0
