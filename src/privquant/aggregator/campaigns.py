@@ -19,7 +19,7 @@ from sqlalchemy import delete, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from privquant.aggregator import shuffle_campaigns
-from privquant.aggregator.alarms import alarms, poisoning
+from privquant.aggregator.alarms import alarms, judged, poisoning
 from privquant.aggregator.campaign_protocol import CampaignProtocol, Options, campaign_options, estimates_of, key_of
 from privquant.aggregator.keys import KeyRing, seal_key
 from privquant.aggregator.operators import note
@@ -66,6 +66,8 @@ MOST_INVITES = 100_000
 _CHUNK = 5_000  # ids a transaction, so that devices never wait long for the writer
 ERASE_SECONDS = 20.0
 """How long `delete` waits for transactions that keep deleted rows alive."""
+ALARM_SECONDS = 10.0
+"""For how long the number of alarms is not counted again."""
 DAY = 86_400
 ONE_WAVE = Waves()
 
@@ -118,6 +120,8 @@ class Campaigns:
         self.url = url
         self.behind = behind
         self._waiting = waiting
+        self._alarms, self._alarms_until = 0, 0.0
+        self._alarm_at_the_end: dict[str, bool] = {}
 
     async def create(self, draft: Draft, by: str) -> str:
         """Publish a campaign; its id. The manifest is signed with the current key."""
@@ -150,13 +154,24 @@ class Campaigns:
         return plan_in_words(terms_of(manifest).rounds)
 
     async def overview(self) -> list[dict[str, Any]]:
-        """All campaigns; of those that run, as of their last snapshots."""
+        """All campaigns; of those that run, as of their last snapshots. alarm: a part contradicts the rest."""
         async with reading(self.engine) as db:
             rows = (await db.execute(text(for_sqlalchemy(CAMPAIGNS)), {"p1": None, "p2": False})).all()
             shown = await shown_heard(db)
+            counts = {
+                no: await shown_counts(db, no, state)
+                for no, identity, state, *_ in rows
+                if identity not in self._alarm_at_the_end
+            }
         found = []
         for row in (CampaignRow(*row) for row in rows):
             manifest = manifest_of(bytes(row.envelope))
+            alarm = self._alarm_at_the_end.get(row.id, False)
+            if row.no in counts and manifest.shuffle is None:
+                said = await asyncio.to_thread(judged, manifest, counts[row.no])
+                alarm = said is not None and said[0].alarm
+                if row.state == "closed":  # its counts will not change
+                    self._alarm_at_the_end[row.id] = alarm
             found.append(
                 {
                     "id": row.id,
@@ -165,9 +180,17 @@ class Campaigns:
                     "heard": row.heard if row.state == "closed" or manifest.shuffle else shown.get(row.no, 0),
                     "planned_users": manifest.planned_users,
                     "deadline": manifest.deadline,
+                    "alarm": alarm,
                 }
             )
         return found
+
+    async def alarmed(self) -> int:
+        """How many running campaigns raise an alarm, looked at every few seconds at most."""
+        if time.monotonic() >= self._alarms_until:
+            self._alarms_until = time.monotonic() + ALARM_SECONDS
+            self._alarms = sum(line["alarm"] and line["state"] != "closed" for line in await self.overview())
+        return self._alarms
 
     async def show(self, identity: str) -> dict[str, Any]:
         """State, progress and estimates; while it runs, as of its last snapshot."""
@@ -203,7 +226,7 @@ class Campaigns:
             "estimates": [plain(estimate) for estimate in estimates],
             "privacy": str(estimates[0].guarantee),
             "poisoning": poisoning(manifest),
-            "alarms": alarms(manifest, counts),
+            "alarms": await asyncio.to_thread(alarms, manifest, counts),
         }
 
     def _pace(self, identity: str, share: float, heard: int) -> dict[str, Any]:

@@ -135,6 +135,7 @@ class CampaignLine(BaseModel):
     heard: int
     planned_users: int
     deadline: int
+    alarm: bool
 
 
 class PaceShown(BaseModel):

@@ -141,7 +141,8 @@ def show_all(
         typer.echo("there is no campaign yet; `privquant campaign create` makes one", err=True)
     for line in found:
         heard = f"{line['heard']} of {line['planned_users']}"
-        typer.echo(f"{line['id'][:16]}  {line['state']:<7} {heard:<20} {line['measurement']}")
+        alarm = "  ALARM" if line["alarm"] else ""
+        typer.echo(f"{line['id'][:16]}  {line['state']:<7} {heard:<20} {line['measurement']}{alarm}")
 
 
 def show(
