@@ -19,10 +19,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privquant.aggregator.demo import DOMAIN, MEASUREMENT, PROCESSES, Demo, DemoResult, Moment, rank_error
+from privquant.aggregator.demo import (
+    DOMAIN,
+    MEASUREMENT,
+    PATIENCE,
+    PROCESSES,
+    Demo,
+    DemoResult,
+    Doors,
+    Moment,
+    rank_error,
+)
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.peer import get
 from privquant.aggregator.process import free_port
+from privquant.aggregator.settings import Settings as ServerSettings
 from privquant.aggregator.shuffle_promise import terms_of
 from privquant.privacy.coin import real_epsilon
 from privquant.shuffler.database import opened
@@ -57,8 +68,8 @@ class ShuffledResult(DemoResult):
 def run(devices: int, *, epsilon: float = 1.0, seed: int = 1, show: Callable[[Moment], None]) -> ShuffledResult:
     """Run it all in a folder that is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="privquant-demo-") as folder:
-        demo = ShuffledDemo(Path(folder), devices, epsilon, seed, show)
-        found = demo.run()
+        settings = ServerSettings(data=Path(folder) / "data", port=free_port(), admin_port=free_port())
+        found = ShuffledDemo(Path(folder), settings, devices, epsilon, seed, show).run()
         assert isinstance(found, ShuffledResult)
         return found
 
@@ -67,9 +78,15 @@ class ShuffledDemo(Demo):
     """The demo with a shuffler between devices and aggregator."""
 
     def __init__(
-        self, folder: Path, devices: int, epsilon: float, seed: int, show: Callable[[Moment], None]
+        self,
+        folder: Path,
+        settings: ServerSettings,
+        devices: int,
+        epsilon: float,
+        seed: int,
+        show: Callable[[Moment], None],
     ) -> None:
-        super().__init__(folder, devices, epsilon, seed, show)
+        super().__init__(folder, settings, devices, epsilon, seed, show)
         self.shuffling = Settings(data=folder / "shuffler", port=free_port(), retry_seconds=1, lease_seconds=15)
         self.shuffler = ShufflerProcess(self.shuffling, log=folder / "shuffler.log")
         self.keys = KeyRing(self.shuffling.keys)
@@ -78,12 +95,18 @@ class ShuffledDemo(Demo):
         self.answers: dict[tuple[int, int], dict[str, Any]] = {}  # (process, person): last line
         self.due = [KILLS[place] for place in range(len(KILLS))]
 
-    def run(self) -> DemoResult:
+    def run(
+        self, meet: Callable[[Doors], None] = lambda doors: None, hold: Callable[[], None] = lambda: None
+    ) -> DemoResult:
         self.shuffler.start()
         try:
-            return super().run()
+            return super().run(meet, hold)
         finally:
             self.shuffler.stop()
+
+    def _doors(self, campaign: str) -> Doors:
+        """The console alone: places are the shuffler's to give."""
+        return Doors(f"{self.server.admin_url}/console#token={self.token}&to=/campaign/{campaign}", "")
 
     def _campaign(self) -> str:
         form = {
@@ -123,7 +146,7 @@ class ShuffledDemo(Demo):
         terms = terms_of(self.manifest)
         return super()._job(place, invites) | {
             "threads": THREADS,
-            "patience": 300,
+            "patience": PATIENCE | {"total": 300.0},
             "shuffle": {
                 "max_local_epsilon": math.ceil(100 * real_epsilon(terms.most_honest_coin)) / 100,
                 "max_delta": DELTA,
@@ -195,6 +218,7 @@ class ShuffledDemo(Demo):
         value = exported["estimates"][0]["value"]
         return ShuffledResult(
             devices=len(self.values),
+            guests=0,
             acknowledged=len(self.receipts),
             counted=sum(counted.values()),
             failed=len(failed),

@@ -1,4 +1,4 @@
-"""The outermost layer: bytes in, bytes out. Device routes are served here; everything else goes to the API.
+"""The outermost layer: bytes in, bytes out. Device routes are served here; everything else goes to an API.
 
 It bounds what a request may cost before anyone reads it: size of the body, time to send it.
 """
@@ -18,17 +18,18 @@ MAX_OPERATOR_BODY = 1 << 20
 
 
 class AsgiApp:
-    """An ASGI application."""
+    """The ASGI application of one listener. devices: whether it is the one that devices speak to."""
 
-    def __init__(self, service: Service, api: Asgi) -> None:
+    def __init__(self, service: Service, api: Asgi, *, devices: bool) -> None:
         self._service = service
         self._api = api
+        self._devices = devices
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._api(scope, receive, send)
             return
-        route = route_of(scope["path"], (*ROUTES, *SHUFFLED_ROUTES))
+        route = route_of(scope["path"], (*ROUTES, *SHUFFLED_ROUTES)) if self._devices else None
         answered = False
 
         async def watched(message: MutableMapping[str, Any]) -> None:

@@ -37,11 +37,7 @@ def _person(
     shuffle = ShuffleRule(**job["shuffle"]) if "shuffle" in job else None
     rule = Rule(domain, max_epsilon=job["epsilon"], issuer_key=job["key_fingerprint"], shuffle=shuffle)
     policy = Policy({job["measurement"]: rule}, ledger)
-    device = Device(
-        policy,
-        transport=transport,
-        patience=Patience(total=job.get("patience", 60), first_pause=0.1, longest_pause=1.0),
-    )
+    device = Device(policy, transport=transport, patience=Patience(**job["patience"]))
     try:
         receipt = device.answer(invite, value)
         line = {"asked": receipt.asked, "bit": receipt.bit, "status": receipt.status}

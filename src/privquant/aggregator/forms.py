@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from privquant.aggregator.campaigns import MOST_INVITES, ONE_WAVE, Draft
+from privquant.aggregator.pace import DEFAULT_SHARE
 from privquant.aggregator.shuffle_plan import ShuffleDraft
 from privquant.domain import Domain
 from privquant.wire import MAX_EDGES, Waves, domain_from_wire, real_to_wire
@@ -72,6 +73,7 @@ class CampaignForm(_Form):
     waves: WavesForm | None = None
     opens: Annotated[int, Field(ge=0, le=_MAX)] | None = None
     deadline: Annotated[int, Field(ge=0, le=_MAX)] | None = None
+    pace: Annotated[float, Field(ge=0, le=1)] = DEFAULT_SHARE
     shuffle: ShuffleForm | None = None
 
     def to_draft(self) -> Draft:
@@ -89,6 +91,7 @@ class CampaignForm(_Form):
             waves=waves,
             opens=self.opens,
             deadline=self.deadline,
+            pace=self.pace,
             shuffle=None if self.shuffle is None else ShuffleDraft(**self.shuffle.model_dump()),
         )
 
@@ -134,7 +137,18 @@ class CampaignLine(BaseModel):
     deadline: int
 
 
+class PaceShown(BaseModel):
+    """share: of those heard. waiting, wait_seconds: as seen by the process that answers."""
+
+    share: float
+    at_a_time: int
+    waiting: int
+    wait_seconds: int
+
+
 class CampaignShown(BaseModel):
+    """behind: while the campaign runs, numbers are those of a snapshot at least so many reports old."""
+
     id: str
     state: str
     manifest: dict[str, Any]
@@ -143,6 +157,8 @@ class CampaignShown(BaseModel):
     planned_users: int
     tokens: int
     asked_not_answered: int
+    behind: int = 0
+    pace: PaceShown | None = None
     open_link: dict[str, int] | None
     thresholds: int
     epsilon: float
@@ -154,13 +170,15 @@ class CampaignShown(BaseModel):
 
 
 class Verified(BaseModel):
+    """ok: all three agree. reports, estimates: of a closed campaign; of one that runs, null."""
+
     campaign: str
     ok: bool
-    reports: int
-    spent_tokens: int
     counts_agree: bool
     estimates_agree: bool
-    estimates: list[dict[str, Any]]
+    tokens_agree: bool | None = None
+    reports: int | None = None
+    estimates: list[dict[str, Any]] | None
     batches_agree: bool | None = None
     announcements_agree: bool | None = None
     rounds: list[dict[str, Any]] | None = None

@@ -22,11 +22,9 @@ from privquant.validation import check_choice, check_count
 _CALL = 100_000  # invites a request
 _AMPLE = 10  # more invites than this many for each person planned is likely a slip of the finger
 
-Server = Annotated[
-    str, typer.Option(envvar="PRIVQUANT_SERVER", help="Address of the server, e.g. https://ask.example.org.")
-]
+Server = Annotated[str, typer.Option(envvar="PRIVQUANT_SERVER", help="Address of the server's admin port.")]
 Identity = Annotated[str, typer.Argument(help="The campaign's id, or enough of its start to be the only one.")]
-HERE = "http://127.0.0.1:8470"
+HERE = "http://127.0.0.1:8471"
 
 
 def register(app: typer.Typer) -> None:
@@ -43,6 +41,7 @@ def register(app: typer.Typer) -> None:
         group.command(name, help=text)(_turn(name))
     group.command("close")(close)
     group.command("export")(export)
+    group.command("merge")(merge)
     group.command("verify")(verify)
     group.command("delete")(delete)
     app.add_typer(group, name="campaign")
@@ -66,6 +65,10 @@ def create(
     waves: Annotated[int, typer.Option(help="Admit tokens in this many waves; needs --wave-seconds.")] = 1,
     wave_seconds: Annotated[int, typer.Option(help="With --waves: seconds between two of them.")] = 0,
     days: Annotated[float, typer.Option(help="Deadline, from now.")] = 30.0,
+    pace: Annotated[
+        str | None,
+        typer.Option(help="Ask at most this share of those heard at a time, or off.", show_default="0.15"),
+    ] = None,
     trust: Annotated[str, typer.Option(help="local, or shuffle: a second party mixes the answers.")] = "local",
     delta: Annotated[float | None, typer.Option(help="With --trust shuffle: chance that epsilon fails.")] = None,
     cap: Annotated[
@@ -109,6 +112,8 @@ def create(
         "waves": {"count": waves, "seconds": wave_seconds},
         "deadline": int(time.time() + days * 86_400),
     }
+    if pace is not None:
+        form["pace"] = _share(pace)
     shuffled = {"delta": delta, "address": shuffler, "key": shuffler_key}
     if check_choice(trust, "--trust", ("local", "shuffle")) == "shuffle":
         for name, value in (("--delta", delta), ("--shuffler", shuffler), ("--shuffler-key", shuffler_key)):
@@ -154,10 +159,22 @@ def show(
         typer.echo(json.dumps(found | {"estimates": estimates}, indent=2))
         return
     typer.echo(f"{found['manifest']['measurement']}: {found['manifest']['question']}")
-    typer.echo(f"{found['state']}, {found['heard']} of {found['planned_users']} answered")
+    typer.echo(f"{found['state']}, {found['heard']} of {found['planned_users']} answered{_behind(found)}")
+    if found.get("pace") is not None and found["state"] == "open":
+        typer.echo(_pace_words(**found["pace"]))
     if found.get("shuffle"):
         typer.echo(found["shuffle"]["standing"])
-    for estimate in found["estimates"]:
+    _say_estimates(found["estimates"])
+    typer.echo(found["privacy"])
+    if found.get("shuffle"):
+        typer.echo(found["shuffle"]["table"])
+    typer.echo(found["poisoning"])
+    for alarm in found["alarms"]:
+        typer.echo(f"ALARM: {alarm}")
+
+
+def _say_estimates(estimates: list[dict[str, Any]]) -> None:
+    for estimate in estimates:
         shown = "no answer yet" if estimate["value"] is None and not estimate["bin"] else estimate["value"]
         where = f" in {estimate['bin']}" if estimate["bin"] else ""
         typer.echo(f"quantile {estimate['quantile']:g}: {shown}{where}")
@@ -167,12 +184,12 @@ def show(
                 typer.echo(f"  {statement}")
         for note in estimate["notes"]:
             typer.echo(f"  {note}")
-    typer.echo(found["privacy"])
-    if found.get("shuffle"):
-        typer.echo(found["shuffle"]["table"])
-    typer.echo(found["poisoning"])
-    for alarm in found["alarms"]:
-        typer.echo(f"ALARM: {alarm}")
+
+
+def _behind(found: dict[str, Any]) -> str:
+    if not found["behind"]:
+        return ""
+    return f" (until it is closed, numbers stay at least {found['behind']} answers behind)"
 
 
 def invites(
@@ -263,6 +280,27 @@ def export(campaign: Identity, server: Server = HERE) -> None:
     typer.echo(json.dumps(call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}/export"), indent=1))
 
 
+def merge(
+    exports: Annotated[list[Path], typer.Argument(help="What `campaign export` wrote at each aggregator.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Add up the counts of several aggregators of one campaign and print what they say together; needs no server."""
+    from privquant.aggregator.merging import merged_estimates
+
+    forms = []
+    for path in exports:
+        try:
+            forms.append(json.loads(path.read_text()))
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"{path} cannot be read as an export: {error}") from error
+    found = [estimate.to_dict() for estimate in merged_estimates(forms)]
+    if as_json:
+        typer.echo(json.dumps({"aggregators": len(forms), "estimates": found}, indent=1))
+        return
+    typer.echo(f"{found[0]['users']} answers of {len(forms)} aggregators")
+    _say_estimates(found)
+
+
 def verify(
     campaign: Identity,
     against: Annotated[
@@ -271,7 +309,10 @@ def verify(
     ] = None,
     server: Server = HERE,
 ) -> None:
-    """Rebuild the estimate from the log of reports and compare; exit code 1 if anything differs."""
+    """Rebuild the estimate from the log of reports and compare; exit code 1 if anything differs.
+
+    While the campaign runs it says whether they agree, and no number.
+    """
     found = call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}/verify")
     if against is not None:
         differ = differing_batches(found, json.loads(against.read_text()))
@@ -325,6 +366,18 @@ def _domain(low: str | None, high: str | None, bins: int | None, log: bool) -> d
     form = domain_of(low, high, bins, log).to_dict()
     # Whole numbers travel as texts, which no reader of JSON rounds.
     return {name: str(value) if isinstance(value, int) else value for name, value in form.items()}
+
+
+def _share(text: str) -> float:
+    try:
+        return 0.0 if text == "off" else float(text)
+    except ValueError:
+        raise InvalidInput(f"--pace is a share of those heard, such as 0.1, or off; got {text!r}") from None
+
+
+def _pace_words(share: float, at_a_time: int, waiting: int, wait_seconds: int) -> str:
+    words = f"at most {at_a_time} asked at a time ({share:g} of those heard)"
+    return words + (f"; {waiting} wait, the last ones served waited {wait_seconds} s" if waiting else "")
 
 
 def _option(text: str) -> tuple[str, str | int | bool]:

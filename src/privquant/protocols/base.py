@@ -68,8 +68,10 @@ class Protocol(ABC):
     round_table: ClassVar[bool] = False
     adaptive: ClassVar[bool] = True
     many_quantiles: ClassVar[bool] = False
-    campaign_options: ClassVar[Mapping[str, float]] = MappingProxyType({})
+    campaign_options: ClassVar[Mapping[str, float | bool]] = MappingProxyType({})
     """What a deployed campaign sets unless told otherwise; a run that waits for each report needs none of it."""
+    before_named: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    """What a state or a manifest means that was written before there were these options."""
 
     def __init__(
         self,
@@ -252,7 +254,7 @@ class Protocol(ABC):
 
     @classmethod
     def _built(cls, settings: Mapping[str, Any]) -> Protocol:
-        given = dict(settings)
+        given = {**cls.before_named, **settings}
         quantiles = given.pop("quantile")
         return cls(
             domain_from_dict(given.pop("domain")),

@@ -66,7 +66,9 @@ def as_dict(counts: list[Counts]) -> dict[Query, tuple[int, int]]:
 
 async def publish(db: AsyncConnection, number: int, queries: list[tuple[Query, int]]) -> None:
     """The first queries of a campaign."""
-    rows = [{f"p{place}": value for place, value in enumerate(row, 1)} for row in published_rows(number, queries)]
+    rows = [
+        {f"p{place}": value for place, value in enumerate(row, 1)} for row in published_rows(number, queries, 0)
+    ]
     if rows:
         await db.execute(text(sql.for_sqlalchemy(sql.PUBLISH)), rows)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "shuffle_rounds"
-down_revision = "0001"
+revision = "0004_shuffle_rounds"
+down_revision = "0003_pace"
 branch_labels = None
 depends_on = None
 
