@@ -71,7 +71,7 @@ def main() -> None:
         naive = manifest(Path(folder), "naive", 0.0)
     lemma = shuffled_settings(DOMAIN, users=USERS, epsilon=EPSILON, delta=DELTA, method="lemma")
     built = shuffled_isotonic(DOMAIN, users=USERS, epsilon=EPSILON, delta=DELTA)
-    rounds = {"epsilon": built.epsilon, "guarantee": built.guarantee, "rounds": built.rounds}
+    rounds = {"epsilon": built.epsilon, "rounds": built.rounds}
     for name in given.shapes:
         rng = np.random.default_rng(given.seed)
         values = shape(name, USERS, SIZE, rng)
@@ -87,7 +87,7 @@ def main() -> None:
         }
         for title, settings in (
             ("lab", {"protocol": "isotonic", **rounds}),
-            ("naive, lemma", {"protocol": "naive", **lemma}),
+            ("naive, lemma", {"protocol": "naive", "epsilon": lemma["epsilon"]}),
             ("local isotonic", {"protocol": "isotonic", "epsilon": EPSILON}),
         ):
             found = lab.trials(values, domain=DOMAIN, trials=given.runs, seed=given.seed, **settings)
