@@ -11,6 +11,7 @@ import hashlib
 import json
 import secrets
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.operators import note
 from privquant.aggregator.snapshots import STEP, shown_counts, shown_heard
 from privquant.aggregator.store import schema
-from privquant.aggregator.store.base import CampaignRow, DeviceStore, Erasure
+from privquant.aggregator.store.base import CampaignRow, Counts, DeviceStore, Erasure
 from privquant.aggregator.store.operator_queries import (
     as_dict,
     find_campaign,
@@ -60,6 +61,13 @@ ERASE_SECONDS = 20.0
 """How long `delete` waits for transactions that keep deleted rows alive."""
 DAY = 86_400
 ONE_WAVE = Waves()
+
+
+Estimating = Callable[[Manifest, Sequence[Counts]], Awaitable[list[Estimate]]]
+
+
+async def in_a_thread(manifest: Manifest, counts: Sequence[Counts]) -> list[Estimate]:
+    return await asyncio.to_thread(estimates_of, manifest, counts)
 
 
 class WrongState(PrivquantError):
@@ -159,8 +167,8 @@ class Campaigns:
             )
         return found
 
-    async def show(self, identity: str) -> dict[str, Any]:
-        """State, progress and estimates; while it runs, as of its last snapshot."""
+    async def show(self, identity: str, estimate: Estimating | None = None) -> dict[str, Any]:
+        """State, progress and estimates; while it runs, as of its last snapshot. estimate: who computes them."""
         async with reading(self.engine) as db:
             number, state, manifest = await find_campaign(db, identity)
             counts = await shown_counts(db, number, state)
@@ -168,7 +176,7 @@ class Campaigns:
             # A sum that changes when a device is asked, and not when it answers.
             asked = await size_of(db, schema.pin, number) + await size_of(db, schema.spent, number)
             places = (await db.execute(select(schema.link).where(schema.link.c.campaign == number))).first()
-        estimates = await asyncio.to_thread(estimates_of, manifest, counts)
+        estimates = await (estimate or in_a_thread)(manifest, counts)
         heard = sum(row.answered for row in counts)
         return {
             "id": identity,
