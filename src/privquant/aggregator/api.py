@@ -170,7 +170,13 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
     @app.post("/v1/campaigns", status_code=201, tags=tags, summary="Publish a campaign")
     async def create(form: CampaignForm, by: Admin) -> Created:
         identity = await service.campaigns.create(form.to_draft(), by.name)
-        return Created(id=identity, key_fingerprint=fingerprint(public_key_of(service.keys.current)))
+        mark = fingerprint(public_key_of(service.keys.current))
+        if form.shuffle is None:
+            return Created(id=identity, key_fingerprint=mark)
+        plan = await service.campaigns.plan_of(identity)
+        return Created(
+            id=identity, key_fingerprint=mark, join=f"{service.settings.url}/c/{identity}#k={mark}", plan=plan
+        )
 
     @app.get("/v1/campaigns", tags=tags, summary="All campaigns")
     async def overview(_by: Anyone) -> list[CampaignLine]:

@@ -5,22 +5,16 @@ It bounds what a request may cost before anyone reads it: size of the body, time
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import MutableMapping
 from typing import Any
 
 from privquant.aggregator.replies import Asgi, Receive, Reply, Scope, Send, problem
+from privquant.aggregator.request_body import Hangup, read_body
 from privquant.aggregator.service import Service
-from privquant.wire import Route, route_of
+from privquant.wire import BATCHES, NOTICES, ROUTES, SHUFFLED_ROUTES, Route, route_of
 
 MAX_OPERATOR_BODY = 1 << 20
-SLOWEST_BODY = 10.0
-"""Seconds a client may take to send a body."""
-
-
-class _Hangup(Exception):
-    """The client went away before its request was whole."""
 
 
 class AsgiApp:
@@ -35,7 +29,7 @@ class AsgiApp:
         if scope["type"] != "http":
             await self._api(scope, receive, send)
             return
-        route = route_of(scope["path"]) if self._devices else None
+        route = route_of(scope["path"], (*ROUTES, *SHUFFLED_ROUTES)) if self._devices else None
         answered = False
 
         async def watched(message: MutableMapping[str, Any]) -> None:
@@ -49,7 +43,7 @@ class AsgiApp:
                 await reply(scope, receive, send)
             else:
                 await self._operator(scope, receive, watched)
-        except _Hangup:
+        except Hangup:
             return
         except Exception as error:
             logging.getLogger("privquant.aggregator").error("a request failed", exc_info=error)
@@ -62,7 +56,8 @@ class AsgiApp:
             body = await read_body(scope, receive, max(route.most_sent, 1))
         if isinstance(body, Reply):
             return body
-        return await self._service.devices.handle(identity, route, scope["method"], body)
+        routes = self._service.batches if route in (BATCHES, NOTICES) else self._service.devices
+        return await routes.handle(identity, route, scope["method"], body)
 
     async def _operator(self, scope: Scope, receive: Receive, send: Send) -> None:
         body: bytes | Reply = b""
@@ -82,31 +77,3 @@ class AsgiApp:
             return {"type": "http.request", "body": whole, "more_body": False}
 
         await self._api(scope, replay, send)
-
-
-async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes | Reply:
-    """The whole body, or the refusal of one that is too large or too slow."""
-    for name, value in scope["headers"]:
-        if name == b"content-length" and (len(value) > 12 or not value.isdigit() or int(value) > limit):
-            return problem("too-large", f"at most {limit} bytes are allowed")
-    message = await receive()
-    if message["type"] == "http.request" and not message.get("more_body"):
-        body: bytes = message.get("body", b"")
-        return body if len(body) <= limit else problem("too-large", f"at most {limit} bytes are allowed")
-    parts: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(SLOWEST_BODY):
-            while True:
-                if message["type"] == "http.disconnect":
-                    raise _Hangup
-                part = message.get("body", b"")
-                size += len(part)
-                if size > limit:
-                    return problem("too-large", f"at most {limit} bytes are allowed")
-                parts.append(part)
-                if not message.get("more_body"):
-                    return b"".join(parts)
-                message = await receive()
-    except TimeoutError:
-        return problem("too-slow", f"a body is to arrive within {SLOWEST_BODY:g} seconds")

@@ -28,7 +28,10 @@ async def picture(campaigns: Campaigns, estimator: Estimator, identity: str) -> 
 
     shown = await campaigns.show(identity, elsewhere)
     said = [sentences(estimate) for estimate in shown["estimates"]]
-    return shown | {"drawings": found[0].drawings, "said": said, "refusals": refusals()}
+    drawings = (
+        found[0].drawings if found else []
+    )  # a shuffled campaign computes its own estimates, and has no curve
+    return shown | {"drawings": drawings, "said": said, "refusals": refusals()}
 
 
 def sentences(estimate: Mapping[str, Any]) -> list[str]:

@@ -34,6 +34,7 @@ MEASUREMENT = "monthly-spending"
 DOMAIN = Integers(0, 20_000)
 PROCESSES = 2
 THREADS = 12
+PATIENCE = {"total": 60.0, "first_pause": 0.1, "longest_pause": 1.0}
 KILL_AT = 0.4
 """Share of the devices that have answered when the server is killed."""
 GUESTS = 20
@@ -211,6 +212,7 @@ class _Demo:
             "measurement": MEASUREMENT,
             "epsilon": self.epsilon,
             "key_fingerprint": self.key_fingerprint,
+            "patience": PATIENCE,
         }
         command = [sys.executable, "-m", "privquant.aggregator.demo_devices"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
