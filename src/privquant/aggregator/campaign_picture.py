@@ -11,6 +11,7 @@ from typing import Any
 from privquant.aggregator import metrics
 from privquant.aggregator.campaigns import Campaigns
 from privquant.aggregator.estimator import Drawn, Estimator
+from privquant.aggregator.forms import CampaignShown
 from privquant.aggregator.store.base import Counts
 from privquant.messages import Estimate, error_statement
 from privquant.wire import Manifest
@@ -26,11 +27,9 @@ async def picture(campaigns: Campaigns, estimator: Estimator, identity: str) -> 
         found.append(await estimator.drawn(manifest, counts))
         return found[0].estimates
 
-    shown = await campaigns.show(identity, elsewhere)
+    shown = CampaignShown(**await campaigns.show(identity, elsewhere)).model_dump()
     said = [sentences(estimate) for estimate in shown["estimates"]]
-    drawings = (
-        found[0].drawings if found else []
-    )  # a shuffled campaign computes its own estimates, and has no curve
+    drawings = found[0].drawings if found else []  # a shuffled campaign computes its estimates itself
     return shown | {"drawings": drawings, "said": said, "refusals": refusals()}
 
 

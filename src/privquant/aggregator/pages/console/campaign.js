@@ -49,7 +49,7 @@ class CampaignView {
     replace(parts.refusals, ...refusals(form.refusals));
     replace(parts.rounds, ...rounds(form.shuffle));
     for (const [name, button] of Object.entries(parts.acts)) button.hidden = !allowed(name, form.state);
-    parts.invites.hidden = form.state === "closed" || form.state === "over" || form.shuffle !== undefined;
+    parts.invites.hidden = form.state === "closed" || form.state === "over" || form.shuffle !== null;
   }
 
   build(form) {
@@ -122,7 +122,7 @@ class CampaignView {
   }
 
   numbers(form) {
-    if (form.shuffle !== undefined) return this.shuffled(form);
+    if (form.shuffle !== null) return this.shuffled(form);
     const line = (name, text) => el("div", {}, el("dt", { text: name }), el("dd", { text }));
     const lines = [
       line("answered", count(form.heard)),
@@ -260,7 +260,7 @@ function refusals(found) {
 
 /** What a shuffled campaign waits for, and each of its rounds; nothing for another. */
 function rounds(shuffle) {
-  if (shuffle === undefined) return [];
+  if (shuffle === null) return [];
   const head = ["Round", "State", "Needed", "Reports", "Opened"].map((text) => el("th", { scope: "col", text }));
   const rows = shuffle.rounds.map((row) =>
     el("tr", {},
