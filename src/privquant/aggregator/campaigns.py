@@ -11,7 +11,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ from privquant.aggregator.shuffle_plan import ShuffleDraft, plan_in_words
 from privquant.aggregator.shuffle_promise import terms_of
 from privquant.aggregator.snapshots import STEP, shown_counts, shown_heard
 from privquant.aggregator.store import schema
-from privquant.aggregator.store.base import CampaignRow, DeviceStore, Erasure
+from privquant.aggregator.store.base import CampaignRow, Counts, DeviceStore, Erasure
 from privquant.aggregator.store.operator_queries import (
     as_dict,
     find_campaign,
@@ -70,6 +70,13 @@ ALARM_SECONDS = 10.0
 """For how long the number of alarms is not counted again."""
 DAY = 86_400
 ONE_WAVE = Waves()
+
+
+Estimating = Callable[[Manifest, Sequence[Counts]], Awaitable[list[Estimate]]]
+
+
+async def in_a_thread(manifest: Manifest, counts: Sequence[Counts]) -> list[Estimate]:
+    return await asyncio.to_thread(estimates_of, manifest, counts)
 
 
 class WrongState(PrivquantError):
@@ -192,8 +199,8 @@ class Campaigns:
             self._alarms = sum(line["alarm"] and line["state"] != "closed" for line in await self.overview())
         return self._alarms
 
-    async def show(self, identity: str) -> dict[str, Any]:
-        """State, progress and estimates; while it runs, as of its last snapshot."""
+    async def show(self, identity: str, estimate: Estimating | None = None) -> dict[str, Any]:
+        """State, progress and estimates; while it runs, as of its last snapshot. estimate: who computes them."""
         async with reading(self.engine) as db:
             number, state, manifest = await find_campaign(db, identity)
             if manifest.shuffle is not None:
@@ -207,7 +214,7 @@ class Campaigns:
             share = (
                 await db.execute(select(schema.campaign.c.pace).where(schema.campaign.c.no == number))
             ).scalar_one()
-        estimates = await asyncio.to_thread(estimates_of, manifest, counts)
+        estimates = await (estimate or in_a_thread)(manifest, counts)
         heard = sum(row.answered for row in counts)
         return {
             "id": identity,
