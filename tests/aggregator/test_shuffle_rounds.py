@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privquant import wire
 from privquant.aggregator import shuffle_rounds
 from privquant.aggregator.campaigns import Draft, new_manifest
 from privquant.aggregator.keys import KeyRing, seal_key
 from privquant.aggregator.settings import Settings
+from privquant.aggregator.shuffle_batches import BatchRoutes
 from privquant.aggregator.shuffle_campaigns import _verified, check_shuffled, look
 from privquant.aggregator.shuffle_plan import ShuffleDraft, plan_in_words, planned_rounds
 from privquant.aggregator.shuffle_promise import check_rounds, promise
@@ -223,5 +226,72 @@ def test_a_round_ends_once_whoever_comes_second(
                 replace(first, state=DROPPED),
             ):
                 assert not _verified(replace(found, rows=[wrong, *found.rows[1:]]), served)["ok"], wrong
+
+    asyncio.run(story())
+
+
+# -- batches in parts ----------------------------------------------------------------------------------------------
+
+
+class OneCampaign:
+    """What the routes ask a cache for."""
+
+    def __init__(self, made: wire.Manifest) -> None:
+        self.found = SimpleNamespace(no=1, id=made.id, manifest=made, state="open")
+
+    async def view(self, _identity: str) -> SimpleNamespace:
+        return self.found
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+def test_a_batch_in_parts_is_counted_when_the_last_is_there(
+    tmp_path: Path, database: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In any order, sent again, over a restart, beside parts of another batch; and not a moment before."""
+    monkeypatch.setattr(wire.batches, "PART_LIMIT", 30)
+    dsn = request.getfixturevalue("fresh_database") if database == "postgresql" else ""
+    made, keys = manifest(tmp_path), KeyRing(tmp_path / "keys")
+    shuffler = Ed25519PrivateKey.generate()
+    made = replace(made, shuffle=replace(made.shuffle, key=wire.public_key_of(shuffler)))
+    needed, coin = made.shuffle.rounds[0].batch, made.shuffle.rounds[0].coin
+
+    def parts(seed: int) -> list[bytes]:
+        info = wire.report_info(made.id, 0, 5, coin)
+        sealed = [wire.seal((place + seed) % 2, made.shuffle.seal, info) for place in range(needed)]
+        return [wire.sign_part(part, made, shuffler) for part in wire.parts_of_batch(made.id, 0, sealed)]
+
+    async def story() -> None:
+        async with opened(Settings(data=tmp_path / "data", database=dsn)) as engine:
+            async with writing(engine) as db:
+                await db.execute(
+                    schema.campaign.insert().values(
+                        no=1, id=made.id, envelope=b"", state="open", created=0, pace=0.0
+                    )
+                )
+            said = wire.next_announcement(made.id, [], 5)
+            await shuffle_rounds.announce(engine, 1, 0, 5, wire.sign_announcement(said, made, keys.current))
+            ends: list[int] = []
+
+            async def send(body: bytes) -> tuple[int, bytes]:
+                routes = BatchRoutes(engine, OneCampaign(made), keys, lambda: ends.append(1))  # a fresh process
+                reply = await routes.handle(made.id, wire.BATCHES, "POST", body)
+                return reply.status, reply.body
+
+            mine, other = parts(0), parts(1)
+            assert len(mine) == 4
+            for body in (mine[2], mine[0], mine[0], mine[3]):
+                assert await send(body) == (201, wire.status_body(wire.KEPT))
+            status, refusal = await send(other[1])
+            assert (status, b"second-batch" in refusal) == (409, True)
+            assert ends == []
+            assert await send(mine[1]) == (201, wire.status_body(wire.BATCH_COUNTED))
+            assert ends == [1]
+            for body in mine:
+                assert await send(body) == (200, wire.status_body(wire.BATCH_ALREADY_COUNTED))
+            async with reading(engine) as db:
+                (row,) = await shuffle_rounds.read_rounds(db, 1)
+                left = await shuffle_rounds.kept_parts(db, 1, 0)
+            assert (row.state, row.reports, row.answered, row.ones) == (COUNTED, needed, needed, needed // 2)
+            assert left == []  # no sealed report is kept
 
     asyncio.run(story())

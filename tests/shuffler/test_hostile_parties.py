@@ -168,6 +168,22 @@ def test_plain_http_to_another_machine_is_refused(parties: Parties) -> None:
         parties.create(shuffle={"address": "http://shuffle.example.org"})
 
 
+def test_a_batch_for_an_aggregator_that_closed_is_dropped_said_so_and_erased(parties: Parties) -> None:
+    """Acknowledged = forwarded + dropped, also when the other side walks away; then both can delete it."""
+    manifest = parties.campaign()
+    opened_round(parties, manifest)
+    parties.scene.call("POST", f"/v1/campaigns/{manifest.id}/close")
+    needed = manifest.shuffle.rounds[0].batch
+    asyncio.run(Sealing(parties, manifest, parties.tokens(manifest.id, needed)).run(8))
+    parties.until(lambda: parties.books(manifest.id)["rounds"][0]["state"] == "dropped")
+    books = parties.books(manifest.id)
+    assert (books["acknowledged"], books["forwarded"], books["dropped"], books["waiting"]) == (needed, 0, needed, 0)
+    assert [each["what"] for each in books["incidents"]] == ["the aggregator refused the batch: campaign-closed"]
+    assert parties.query("SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM outbox)")[0][1] == 0
+    assert parties.shown(manifest.id)["heard"] == 0
+    assert parties.scene.call("DELETE", f"/v1/campaigns/{manifest.id}")["erased"]
+
+
 # -- a hostile shuffler --------------------------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from privquant.aggregator import logs
 from privquant.aggregator.causes import cause_of
 from privquant.aggregator.replies import Receive, Reply, Scope, Send, problem
 from privquant.aggregator.request_body import Hangup, read_body
+from privquant.aggregator.shuffle_page import missing_page, shuffled_page
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.shuffler.service import Service
 from privquant.shuffler.settings import Settings, settings_from
@@ -47,6 +48,8 @@ class App:
 
     async def _reply(self, scope: Scope, receive: Receive) -> Reply:
         found = wire.route_of(scope["path"], wire.SHUFFLER_ROUTES)
+        if found is None and scope["path"].startswith("/c/"):
+            return await self._page(scope)
         if found is None:
             return self._health(scope)
         identity, route = found
@@ -56,6 +59,16 @@ class App:
         if isinstance(body, Reply):
             return body
         return await self._service.routes.handle(identity, route, scope["method"], body)
+
+    async def _page(self, scope: Scope) -> Reply:
+        """For a person who opens an invite in a browser; devices have no use for that address."""
+        accepts = next((value for name, value in scope["headers"] if name == b"accept"), b"")
+        if scope["method"] not in ("GET", "HEAD") or b"text/html" not in accepts.lower():
+            return problem("not-found", "an invite is answered with `privquant answer`; only browsers get a page")
+        view = await self._service.view_of(scope["path"].removeprefix("/c/"))
+        if view is None:
+            return Reply(404, missing_page().encode(), "text/html; charset=utf-8")
+        return Reply(200, shuffled_page(view.manifest, at_shuffler=True).encode(), "text/html; charset=utf-8")
 
     def _health(self, scope: MutableMapping[str, Any]) -> Reply:
         if scope["path"] == "/healthz":
