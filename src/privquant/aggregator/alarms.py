@@ -76,8 +76,8 @@ def _contradiction(manifest: Manifest, counts: Sequence[Counts]) -> list[str]:
     )
     return [
         f"reports to questions handed out in one part of the run contradict those of the others; {left_out}. "
-        "Devices that lie together look like this, and so does a real change in who answers. None of 100,000 "
-        "honest runs raised this alarm"
+        "Devices that lie together look like this, and so does a real change in who answers. None of "
+        f"{epochs.HONEST_RUNS:,} simulated honest runs raised this alarm"
     ]
 
 
