@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privquant._numba import njit, runs_compiled
+from privquant._numba import ONCE, njit, runs_compiled
 from privquant.lab.engine.crowd import Crowd, at_most, draw, fill, new_crowd, new_list
 from privquant.lab.engine.samplers import binomial
 from privquant.lab.populations import OutOfUsers
@@ -59,13 +59,18 @@ class Outcomes(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """One trial's world: the users by count, and the rounds they are asked in, each with the row of its coin."""
+    """One trial's world: the people by count, how many of them are asked, and when.
+
+    flight:  users in flight; 0 where they are asked in batches, of these sizes.
+    coins:   the row of each batch's coin, where the template brings its own rounds.
+    """
 
     values: Ints
     cumulative: Ints
     users: int
     statistical: bool
     flips: NDArray[np.float64]
+    flight: int
     sizes: Ints
     coins: Ints
 
@@ -115,6 +120,7 @@ def outcomes(
         template.users,
         statistical,
         np.array([Coin(coin).flip for coin in order]),
+        flight,
         np.array(sizes, np.int64),
         np.array([order.index(coin) for _, coin in template.rounds or ()], np.int64),
     )
@@ -127,17 +133,7 @@ def outcomes(
     ends = np.full((trials, quantiles if roles == 3 else 0, 2), -1, np.int64)
     likely = np.empty((trials, 0 if likelihood_ratio is None else quantiles, 2), np.int64)
     for trial in range(trials):
-        clear(table)
-        fill(crowd, sample.n)
-        if template.rounds is not None:
-            _fixed_rounds(table, crowd, template.search, template.course, run, rng)
-        elif flight:
-            _in_flight(table, crowd, template.search, template.course, run, flight, rng)
-        else:
-            _in_batches(table, crowd, template.search, template.course, run, rng)
-        answers(table, template.search, template.course, found[trial])
-        if roles == 3:
-            certified(table, template.search, template.course, ends[trial])
+        _trial(table, crowd, template.search, template.course, run, rng, found[trial], ends[trial])
         if likelihood_ratio is not None:
             _likely(table, template.search, template.course, likelihood_ratio, likely[trial])
     return Outcomes(found, ends, likely)
@@ -178,6 +174,31 @@ def _ones(crowd: Crowd, run: _Run, threshold: int, count: int, coin: int, rng: n
 
 
 @njit(cache=True)
+def _trial(
+    table: Table,
+    crowd: Crowd,
+    search: Search,
+    course: Course,
+    run: _Run,
+    rng: np.random.Generator,
+    found: Ints,
+    ends: Ints,
+) -> None:
+    """One trial whole, in one kernel: taking a table and a crowd apart for it is half a second of compiling."""
+    clear(table)
+    fill(crowd, run.cumulative[run.cumulative.size - 1])
+    if run.coins.size > 0:
+        _fixed_rounds(table, crowd, search, course, run, rng)
+    elif run.flight > 0:
+        _in_flight(table, crowd, search, course, run, rng)
+    else:
+        _in_batches(table, crowd, search, course, run, rng)
+    answers(table, search, course, found)
+    if course.roles == 3:
+        certified(table, search, course, ends)
+
+
+@njit(cache=True)
 def _likely(table: Table, search: Search, course: Course, cut: float, out: Ints) -> None:
     """Ends of the cells whose log-likelihood is within cut/2 of the best."""
     count = table.held[0]
@@ -198,7 +219,7 @@ def _likely(table: Table, search: Search, course: Course, cut: float, out: Ints)
         out[j, 1] = table.threshold[last] if last < count else search.last
 
 
-@njit(cache=True)
+@njit(cache=True, **ONCE)
 def _in_batches(
     table: Table, crowd: Crowd, search: Search, course: Course, run: _Run, rng: np.random.Generator
 ) -> None:
@@ -229,24 +250,18 @@ def _in_batches(
         asked += count
 
 
-@njit(cache=True)
+@njit(cache=True, **ONCE)
 def _in_flight(
-    table: Table,
-    crowd: Crowd,
-    search: Search,
-    course: Course,
-    run: _Run,
-    flight: int,
-    rng: np.random.Generator,
+    table: Table, crowd: Crowd, search: Search, course: Course, run: _Run, rng: np.random.Generator
 ) -> None:
-    """`flight` users asked at first, then one for each that answers, in the order of asking."""
+    """So many users asked at first, then one for each that answers, in the order of asking."""
     arms = np.empty(course.roles * course.quantiles.size, np.int64)
     out = np.empty((2, SPREAD_POINTS), np.int64)
     queue = np.empty((3, run.users), np.int64)  # phase, arm, threshold of every user asked
     asked = 0
     heard = 0
     while heard < run.users:
-        count = min(flight - (asked - heard), run.users - asked)
+        count = min(run.flight - (asked - heard), run.users - asked)
         if count > 0:
             phase = allocate(course, asked, heard, count, arms)
             lone = lone_quantile(course, asked, asked - heard, count)
@@ -266,7 +281,7 @@ def _in_flight(
         heard += 1
 
 
-@njit(cache=True)
+@njit(cache=True, **ONCE)
 def _fixed_rounds(
     table: Table, crowd: Crowd, search: Search, course: Course, run: _Run, rng: np.random.Generator
 ) -> None:

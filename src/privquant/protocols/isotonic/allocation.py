@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privquant._numba import njit
+from privquant._numba import BORROWED, njit
 from privquant.protocols.isotonic.interval import interval_ends, side_asked, side_threshold
 from privquant.protocols.isotonic.posterior import target_rate
 from privquant.protocols.isotonic.prior import Search
@@ -57,13 +57,13 @@ class Course(NamedTuple):
     smooth: bool
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def of_quantile(users: int, which: int, quantiles: int) -> int:
     """How many of the first `users` users belong to one of the quantiles."""
     return (users + quantiles - 1 - which) // quantiles
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def allocate(course: Course, asked: int, heard: int, count: int, arms: Ints) -> int:
     """Divide the next `count` users among the arms; the phase they are asked in."""
     arms[:] = 0
@@ -86,14 +86,14 @@ def allocate(course: Course, asked: int, heard: int, count: int, arms: Ints) -> 
     return SEARCH
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def side_row(roles: int, arm: int) -> int:
     """The table's row of a side arm: two a quantile, the lower one first; -1 for an arm that searches."""
     role = arm % roles
     return 2 * (arm // roles) + role - 1 if role > 0 else -1
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def lone_quantile(course: Course, asked: int, in_flight: int, count: int) -> float:
     """The posterior quantile asked at: 1/2, unless a user is asked alone while others are in flight."""
     if course.spread > 0.0 and count == 1 and in_flight > 0:
@@ -147,7 +147,7 @@ def answers(table: Table, search: Search, course: Course, out: Ints) -> None:
             out[j] = out[j - 1]
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def certified(table: Table, search: Search, course: Course, out: Ints) -> None:
     """The ends of all intervals, one row a quantile; -1 where there is no bound."""
     for j in range(course.quantiles.size):
