@@ -188,7 +188,10 @@ def _start(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: 
         for point in range(points):
             _on_grid(point, trial)
             rough[point] = _objective(places, reports, ones, kappa, least, height, trial)
-    near = rough.max() - _CLOSE
+    highest = rough[0]
+    for point in range(1, points):
+        highest = max(highest, rough[point])
+    near = highest - _CLOSE
     best = -math.inf
     for point in range(points):
         if rough[point] >= near:
