@@ -121,7 +121,7 @@ class _Kernel:
         if use == "entry":
             options.pop("inline", None)  # Python calls it
         dispatcher = numba.njit(**options)(twin)
-        if use == "entry" and self.options.get("cache"):  # what it calls is a part of it
+        if self.options.get("cache"):
             with suppress(RuntimeError):  # no folder for a cache can be written
                 dispatcher.enable_caching()
         if use == "inner":

@@ -95,14 +95,14 @@ PROBLEM = {
 }
 
 
-def complete_document(app: FastAPI) -> None:
-    """Add to the framework's document what it does not see: the device routes, and refusals as problem+json."""
+def complete_document(app: FastAPI, *, devices: bool) -> None:
+    """Add to the framework's document what it does not see: refusals as problem+json, and the device routes."""
     make = app.openapi
 
     def openapi() -> dict[str, Any]:
         form = make()
-        form["components"]["schemas"]["Problem"] = _PROBLEM
-        for route in wire.ROUTES:
+        form.setdefault("components", {}).setdefault("schemas", {})["Problem"] = _PROBLEM
+        for route in wire.ROUTES if devices else ():
             form["paths"][wire.path_of("{id}", route.name)] = {route.method.lower(): _operation(route)}
         for path in form["paths"].values():
             for operation in path.values():

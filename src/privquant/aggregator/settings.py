@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from privquant.errors import InvalidInput
 
 PREFIX = "PRIVQUANT_"
+_AT_HOME = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # who listens everywhere is reached here too
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +22,13 @@ class Settings:
     keys_folder:   folder of the signing keys, where it is not `data`/keys: one that several hosts share.
     database:      postgresql://... ; empty for the embedded SQLite file in `data`.
     public_url:    where devices reach this server; invites start with it.
+    admin_host, admin_port: where operators, health and metrics are served; by default to this machine only.
     lease_minutes: how long a device that was asked counts as in flight. A later answer still counts.
     grace_minutes: how long after its deadline a campaign closes itself; never sooner than a lease.
     refresh:       seconds between two looks at the store for changes made by other processes.
     publish:       least seconds between two computations of the next thresholds of a campaign.
     seal_rows:     fresh reports are mixed into the log when there are this many (see store.base).
+    snapshot_reports: what is shown of a running campaign moves in steps of at least so many (see snapshots).
     workers:       API processes on one port; more than one needs PostgreSQL.
     """
 
@@ -34,24 +37,31 @@ class Settings:
     database: str = ""
     host: str = "127.0.0.1"
     port: int = 8470
+    admin_host: str = "127.0.0.1"
+    admin_port: int = 8471
     public_url: str = ""
     lease_minutes: int = 10
     grace_minutes: int = 60
     refresh: float = 0.25
     publish: float = 0.05
     seal_rows: int = 1_024
+    snapshot_reports: int = 32
     workers: int = 1
     log_level: str = "info"
 
     def __post_init__(self) -> None:
         for name, low, high in (
             ("port", 0, 65_535),
+            ("admin_port", 1, 65_535),
             ("lease_minutes", 1, 10**6),
             ("grace_minutes", 1, 10**6),
+            ("snapshot_reports", 1, 10**9),
             ("workers", 1, 64),
         ):
             if not low <= getattr(self, name) <= high:
                 raise InvalidInput(f"{name} must lie in {low} .. {high}, got {getattr(self, name)}")
+        if self.admin_port == self.port:
+            raise InvalidInput(f"port and admin_port must differ, both are {self.port}")
         if self.seal_rows < 1 or self.refresh <= 0 or self.publish <= 0:
             raise InvalidInput("seal_rows, refresh and publish must be above 0")
         if self.log_level not in ("debug", "info", "warning", "error"):
@@ -83,8 +93,12 @@ class Settings:
     @property
     def url(self) -> str:
         """What invites start with."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return self.public_url or f"http://{host}:{self.port}"
+        return self.public_url or address(self.host, self.port)
+
+    @property
+    def admin_url(self) -> str:
+        """What an operator's commands speak to, on this machine."""
+        return address(_AT_HOME.get(self.admin_host, self.admin_host), self.admin_port)
 
     def check_reachable(self) -> None:
         """Refuse to make invites that lead nowhere."""
@@ -97,6 +111,10 @@ class Settings:
     def environment(self) -> dict[str, str]:
         """These settings as environment variables, for a child process."""
         return {PREFIX + f.name.upper(): str(getattr(self, f.name)) for f in fields(self)}
+
+
+def address(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def settings_from(flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None) -> Settings:

@@ -27,6 +27,12 @@ def serve(
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default="8470")] = None,
+    admin_host: Annotated[
+        str | None, typer.Option(help="Address of the listener for operators.", show_default="127.0.0.1")
+    ] = None,
+    admin_port: Annotated[
+        int | None, typer.Option(help="Port for operators, health and metrics.", show_default="8471")
+    ] = None,
     public_url: Annotated[
         str | None, typer.Option(help="Where devices reach this server, e.g. https://ask.example.org.")
     ] = None,
@@ -39,6 +45,10 @@ def serve(
     grace_minutes: Annotated[
         int | None,
         typer.Option(help="How long after its deadline a campaign closes itself.", show_default="60"),
+    ] = None,
+    snapshot_reports: Annotated[
+        int | None,
+        typer.Option(help="What is shown of a running campaign moves in steps of so many.", show_default="32"),
     ] = None,
     log_level: Annotated[
         str | None, typer.Option(help="debug, info, warning or error.", show_default="info")
@@ -63,13 +73,16 @@ def serve(
             "keys_folder": keys_folder,
             "host": host,
             "port": port,
+            "admin_host": admin_host,
+            "admin_port": admin_port,
             "public_url": public_url,
             "workers": workers,
             "lease_minutes": lease_minutes,
             "grace_minutes": grace_minutes,
+            "snapshot_reports": snapshot_reports,
             "log_level": log_level,
         }
     )
     settings.check_reachable()
-    typer.echo(f"privquant starts, to serve {settings.url}", err=True)
+    typer.echo(f"privquant starts, to serve {settings.url}; for operators {settings.admin_url}", err=True)
     raise typer.Exit(run(settings))
