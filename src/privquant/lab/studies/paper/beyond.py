@@ -147,7 +147,7 @@ def _shape_panel(axes: Any, found: Results, epsilon: float, mechanisms: tuple[Me
 
 
 def _shape_drawing(found: Results) -> Drawing:
-    figure, axes = style.panels(2, height=1.25)
+    figure, axes = style.panels(2, height=0.1 * len(dataset_names()))
     mechanisms = every_protocol()
     for panel, epsilon in zip(axes, (0.879, 1.357), strict=True):
         _shape_panel(panel, found, epsilon, mechanisms)
