@@ -5,7 +5,8 @@ from __future__ import annotations
 from loopback import Request, Server
 from shuffled_loopback import ShuffleServer
 
-from privquant.aggregator.invite_page import bare_page, invite_page
+from privquant.aggregator.bare_page import bare_page
+from privquant.aggregator.invite_page import invite_page
 from privquant.aggregator.page_files import CONTENT_POLICY, page_files
 
 
