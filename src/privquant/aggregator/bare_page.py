@@ -1,4 +1,4 @@
-"""The join page without a word of any campaign: for shufflers, and for who serves the page from a place of their own.
+"""The join page without a word of any campaign: for shufflers, and for who serves the page from their own place.
 
 What it shows it fetches, and checks against the invite.
 """
