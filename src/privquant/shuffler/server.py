@@ -12,9 +12,11 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 import uvicorn
+from starlette.responses import Response
 
 from privquant import wire
 from privquant.aggregator import logs
+from privquant.aggregator.bare_page import join_reply
 from privquant.aggregator.causes import cause_of
 from privquant.aggregator.replies import Receive, Reply, Scope, Send, problem
 from privquant.aggregator.request_body import Hangup, read_body
@@ -29,7 +31,7 @@ class StartFailed(PrivquantError):
 
 
 class App:
-    """The ASGI application: the routes of the wire format, and whether the process runs and is ready."""
+    """The ASGI application: the routes of the wire format, the join page, whether the process runs and is ready."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -38,7 +40,7 @@ class App:
         if scope["type"] != "http":
             return
         try:
-            reply = await self._reply(scope, receive)
+            reply: Reply | Response = await self._reply(scope, receive)
         except Hangup:
             return
         except Exception as error:
@@ -46,12 +48,12 @@ class App:
             reply = problem("unavailable")
         await reply(scope, receive, send)
 
-    async def _reply(self, scope: Scope, receive: Receive) -> Reply:
+    async def _reply(self, scope: Scope, receive: Receive) -> Reply | Response:
         found = wire.route_of(scope["path"], wire.SHUFFLER_ROUTES)
         if found is None and scope["path"].startswith("/c/"):
             return await self._page(scope)
         if found is None:
-            return self._health(scope)
+            return join_reply(scope) or self._health(scope)
         identity, route = found
         body: bytes | Reply = b""
         if scope["method"] not in ("GET", "HEAD"):
