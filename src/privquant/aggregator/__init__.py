@@ -8,7 +8,8 @@
     campaign_cache                  from stored counts to estimates and to the thresholds handed out next
     campaigns, operators, alarms    what an operator may do and is told
     snapshots                       what is shown of a campaign that runs
-    devices, api, replies, asgi     HTTP; the routes of devices are a table of privquant.wire
+    devices, batches, api, replies,
+    asgi, bodies, connections       HTTP; the routes of devices are a table of privquant.wire
     health, causes                  whether reports can be counted, and if not, why, in words
     service, server, workers        one process, what starts it, and several on one port
     process, operator_client        a server driven from outside

@@ -42,6 +42,7 @@ PROBLEMS = {
         ProblemKind("too-large", 413, "The body is larger than allowed"),
         ProblemKind("invalid", 422, "The request is well formed but asks for what is not allowed"),
         ProblemKind("not-yet", 425, "The wave of this token has not opened", final=False),
+        ProblemKind("too-many-requests", 429, "More than the server takes at once", final=False),
         ProblemKind("all-places-taken", 503, "As many devices as planned are answering now", final=False),
         ProblemKind("campaign-paused", 503, "The campaign is paused", final=False),
         ProblemKind("unavailable", 503, "The store does not answer now; nothing was counted", final=False),
