@@ -82,6 +82,7 @@ class Draft:
     waves: Waves = ONE_WAVE
     opens: int | None = None
     deadline: int | None = None
+    keep_days: int | None = None
 
 
 class Campaigns:
@@ -131,6 +132,7 @@ class Campaigns:
                     envelope=sign_manifest(manifest, key),
                     state="open",
                     created=int(time.time()),
+                    keep_days=draft.keep_days,
                 )
             )
             assert made.inserted_primary_key is not None
@@ -168,6 +170,7 @@ class Campaigns:
             # A sum that changes when a device is asked, and not when it answers.
             asked = await size_of(db, schema.pin, number) + await size_of(db, schema.spent, number)
             places = (await db.execute(select(schema.link).where(schema.link.c.campaign == number))).first()
+            kept = (await db.execute(select(schema.campaign).where(schema.campaign.c.no == number))).one()
         estimates = await asyncio.to_thread(estimates_of, manifest, counts)
         heard = sum(row.answered for row in counts)
         return {
@@ -181,6 +184,8 @@ class Campaigns:
             "asked_not_answered": asked - heard,
             "behind": 0 if state == "closed" else self.behind,
             "open_link": None if places is None else {"places": places.places, "taken": places.taken},
+            "keep_days": kept.keep_days,
+            "closed": kept.closed,
             "thresholds": len(counts),
             "epsilon": real_epsilon(manifest.flip_threshold),
             "estimates": [plain(estimate) for estimate in estimates],
@@ -290,7 +295,7 @@ class Campaigns:
             "estimates": [plain(estimate) for estimate in from_log] if final else None,
         }
 
-    async def delete(self, identity: str, by: str) -> Erasure:
+    async def delete(self, identity: str, by: str, why: str = "") -> Erasure:
         """Erase a closed campaign, also from the store's files; only the audit remembers it."""
         async with writing(self.engine) as db:
             number, state, _ = await find_campaign(db, identity)
@@ -309,7 +314,7 @@ class Campaigns:
             ):
                 await db.execute(delete(table).where(table.c.campaign == number))
             await db.execute(delete(schema.campaign).where(schema.campaign.c.no == number))
-            await note(db, by, "delete", identity)
+            await note(db, by, "delete", identity, why)
         return await self.store.erase(ERASE_SECONDS)
 
     async def _open(self, identity: str) -> tuple[int, TicketOffice, Manifest]:
@@ -326,8 +331,9 @@ class Campaigns:
         table = schema.campaign
         async with writing(self.engine) as db:
             number, state, _ = await find_campaign(db, identity)
+            now = {"closed": int(time.time())} if after == "closed" else {}
             turned = await db.execute(
-                update(table).where(table.c.no == number, table.c.state.in_(before)).values(state=after)
+                update(table).where(table.c.no == number, table.c.state.in_(before)).values(state=after, **now)
             )
             if turned.rowcount == 0:
                 raise WrongState(f"a campaign that is {state} cannot {act}")

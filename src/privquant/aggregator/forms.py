@@ -43,6 +43,7 @@ class WavesForm(_Form):
 
 
 _MAX = 2**53 - 1
+MOST_DAYS = 36_500
 
 
 class CampaignForm(_Form):
@@ -60,6 +61,7 @@ class CampaignForm(_Form):
     waves: WavesForm | None = None
     opens: Annotated[int, Field(ge=0, le=_MAX)] | None = None
     deadline: Annotated[int, Field(ge=0, le=_MAX)] | None = None
+    keep_days: Annotated[int, Field(ge=1, le=MOST_DAYS)] | None = None
 
     def to_draft(self) -> Draft:
         waves = ONE_WAVE if self.waves is None else Waves(self.waves.count, self.waves.seconds)
@@ -76,6 +78,7 @@ class CampaignForm(_Form):
             waves=waves,
             opens=self.opens,
             deadline=self.deadline,
+            keep_days=self.keep_days,
         )
 
     def _domain(self) -> Domain:
@@ -117,7 +120,10 @@ class CampaignLine(BaseModel):
 
 
 class CampaignShown(BaseModel):
-    """behind: while the campaign runs, numbers are those of a snapshot at least so many reports old."""
+    """behind: while the campaign runs, numbers are those of a snapshot at least so many reports old.
+
+    keep_days: how long after `closed` (seconds since 1970) it is erased by itself; null: not before it is deleted.
+    """
 
     id: str
     state: str
@@ -128,6 +134,8 @@ class CampaignShown(BaseModel):
     tokens: int
     asked_not_answered: int
     behind: int
+    keep_days: int | None
+    closed: int | None
     open_link: dict[str, int] | None
     thresholds: int
     epsilon: float

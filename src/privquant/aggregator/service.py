@@ -17,6 +17,7 @@ from privquant.aggregator.health import PROBE_SECONDS, Health
 from privquant.aggregator.keys import KeyMissing, KeyUnusable, open_keys
 from privquant.aggregator.logs import say
 from privquant.aggregator.publisher import Publisher
+from privquant.aggregator.retention import Retention
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.snapshots import Snapshots
 from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, DeviceStore, Unavailable
@@ -28,6 +29,7 @@ from privquant.wire import Manifest, fingerprint
 _SWEEP = 10.0  # seconds between two sweeps of what the database itself remembers
 _SEAL = 1.0
 _DEADLINES = 5.0
+_RETENTION = 60.0
 
 
 def open_device_store(settings: Settings) -> DeviceStore:
@@ -73,6 +75,8 @@ class Service:
             await self._done(name, work)  # nobody is told "ready" before it is known
             self._repeat(name, PROBE_SECONDS, work)
         self._repeat("deadlines", _DEADLINES, self._close_over)
+        self._retention = Retention(self.campaigns)
+        self._repeat("retention", _RETENTION, self._erase_old)
         self.started = True
         say("started", store="postgresql" if self.settings.database else "sqlite")
 
@@ -115,6 +119,10 @@ class Service:
                 with contextlib.suppress(WrongState):  # an operator was quicker
                     await self.campaigns.close(row.id, "server", "the deadline has passed")
                 await self.cache.refresh_one(row.id)
+
+    async def _erase_old(self) -> None:
+        if self._leads:
+            await self._retention.turn()
 
     async def _live(self) -> list[tuple[CampaignRow, Manifest]]:
         """Running campaigns; a manifest never changes, so each is read once."""

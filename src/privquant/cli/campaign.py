@@ -64,6 +64,10 @@ def create(
     waves: Annotated[int, typer.Option(help="Admit tokens in this many waves; needs --wave-seconds.")] = 1,
     wave_seconds: Annotated[int, typer.Option(help="With --waves: seconds between two of them.")] = 0,
     days: Annotated[float, typer.Option(help="Deadline, from now.")] = 30.0,
+    keep: Annotated[
+        str | None,
+        typer.Option(help="Erase it so long after closing, e.g. 90d.", show_default="until it is deleted"),
+    ] = None,
     server: Server = HERE,
 ) -> None:
     """Publish a campaign and print its id. It can never be changed afterwards."""
@@ -87,6 +91,8 @@ def create(
         "waves": {"count": waves, "seconds": wave_seconds},
         "deadline": int(time.time() + days * 86_400),
     }
+    if keep is not None:
+        form["keep_days"] = _days(keep)
     typer.echo(call(server, "POST", "/v1/campaigns", form)["id"])
 
 
@@ -130,10 +136,29 @@ def show(
                 typer.echo(f"  {statement}")
         for note in estimate["notes"]:
             typer.echo(f"  {note}")
+    if (kept := _kept(found)) is not None:
+        typer.echo(kept)
     typer.echo(found["privacy"])
     typer.echo(found["poisoning"])
     for alarm in found["alarms"]:
         typer.echo(f"ALARM: {alarm}")
+
+
+def _days(text: str) -> int:
+    number = text.removesuffix("d")
+    if not (text.endswith("d") and number.isdecimal() and 1 <= int(number) <= 36_500):
+        raise InvalidInput(f"--keep is a number of days from 1d to 36500d, such as 90d, got {text!r}")
+    return int(number)
+
+
+def _kept(found: dict[str, Any]) -> str | None:
+    """When the campaign is erased by itself, in words."""
+    if found["keep_days"] is None:
+        return None
+    if found["closed"] is None:
+        return f"It is erased by itself {found['keep_days']} days after it is closed."
+    day = time.gmtime(found["closed"] + found["keep_days"] * 86_400)
+    return f"It is erased by itself after {time.strftime('%Y-%m-%d %H:%M UTC', day)}."
 
 
 def _behind(found: dict[str, Any]) -> str:

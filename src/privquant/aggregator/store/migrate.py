@@ -19,7 +19,7 @@ from privquant.errors import InvalidInput
 MIGRATION_LOCK = 0x7071_0001
 PUBLISHER_LOCK = 0x7071_0002
 
-HEAD = "0002_snapshots"
+HEAD = "0003_keep"
 """The newest migration; a test holds it to what the folder says."""
 
 OLDEST_SQLITE = (3, 35, 0)

@@ -28,7 +28,7 @@ from privquant.aggregator.store.base import (
     published_rows,
 )
 from privquant.aggregator.store.migrate import PUBLISHER_LOCK
-from privquant.aggregator.store.postgres_erase import TABLES, rewrite
+from privquant.aggregator.store.postgres_erase import TABLES, Renewed, rewrite
 from privquant.messages import Query
 
 _PIN = """
@@ -97,6 +97,7 @@ class PostgresDeviceStore(DeviceStore):
         self._opening = asyncio.Lock()
         self._random = SystemRandom()
         self._leader: asyncpg.Connection | None = None
+        self._pins = Renewed("pin")
 
     async def _connections(self) -> asyncpg.Pool:
         async with self._opening:
@@ -259,10 +260,10 @@ class PostgresDeviceStore(DeviceStore):
                 await db.execute("CREATE TEMP TABLE probe ON COMMIT DROP AS SELECT generate_series(1, 10000) AS n")
 
     async def sweep(self) -> None:
-        """Pins of spent tokens (two processes may leave one), and the dead rows of erased pins."""
+        """Pins of spent tokens (two processes may leave one), and what erased pins left in the table's files."""
         async with self._connected("could not be swept") as db:
             await db.execute("DELETE FROM pin p USING spent s WHERE p.campaign = s.campaign AND p.id = s.id")
-            await db.execute("VACUUM pin")
+            await self._pins.renew(db)
 
     async def erase(self, patience: float) -> Erasure:
         try:

@@ -50,6 +50,8 @@ campaign = Table(
     Column("envelope", LargeBinary, nullable=False),
     Column("state", Text, nullable=False),
     Column("created", Integer, nullable=False),
+    Column("keep_days", Integer),
+    Column("closed", Integer),
 )
 
 
