@@ -10,6 +10,7 @@
     snapshots, retention            what is shown of a campaign that runs; how long a closed one is kept
     devices, batches, api, replies,
     asgi, bodies, connections       HTTP; the routes of devices are a table of privquant.wire
+    campaign_metrics                what Prometheus is told of campaigns
     health, causes                  whether reports can be counted, and if not, why, in words
     service, server, workers        one process, what starts it, and several on one port
     process, operator_client        a server driven from outside

@@ -178,7 +178,8 @@ def _add_health(app: FastAPI, service: Service) -> None:
         "/metrics", tags=["health"], summary="Prometheus", response_class=Response, responses={200: _text("plain")}
     )
     async def shown() -> Response:
-        return Response(metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        text = metrics.render() + await service.campaign_metrics.render()
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/v1/key", tags=["health"], summary="The key that signs new manifests")
     async def key() -> dict[str, str]:

@@ -161,6 +161,17 @@ class Campaigns:
             )
         return found
 
+    async def watch(self) -> list[dict[str, Any]]:
+        """`overview`, and of campaigns that are not closed how many alarms their last snapshots raise."""
+        found = await self.overview()
+        for line in found:
+            line["alarms"] = 0
+            if line["state"] != "closed":
+                async with reading(self.engine) as db:
+                    number, state, manifest = await find_campaign(db, line["id"])
+                    line["alarms"] = len(alarms(manifest, await shown_counts(db, number, state)))
+        return found
+
     async def show(self, identity: str) -> dict[str, Any]:
         """State, progress and estimates; while it runs, as of its last snapshot."""
         async with reading(self.engine) as db:

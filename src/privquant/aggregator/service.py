@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from privquant.aggregator import metrics
 from privquant.aggregator.campaign_cache import CampaignCache
+from privquant.aggregator.campaign_metrics import CampaignMetrics
 from privquant.aggregator.campaigns import Campaigns, WrongState
 from privquant.aggregator.causes import DAMAGED
 from privquant.aggregator.devices import DeviceRoutes
@@ -76,6 +77,7 @@ class Service:
             self._repeat(name, PROBE_SECONDS, work)
         self._repeat("deadlines", _DEADLINES, self._close_over)
         self._retention = Retention(self.campaigns)
+        self.campaign_metrics = CampaignMetrics(self.campaigns, self.health)
         self._repeat("retention", _RETENTION, self._erase_old)
         self.started = True
         say("started", store="postgresql" if self.settings.database else "sqlite")
