@@ -8,12 +8,14 @@ they need beyond Python.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 KNOWN = {
     *("FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK"),
     *("ENTRYPOINT", "CMD", "ARG", "LABEL"),
@@ -65,10 +67,13 @@ class Root:
                 self._copy(self._context / source, self.inside(f"{self._workdir}/{target}"), target.endswith("/"))
         elif step.name == "RUN":
             command = re.sub(r"(?<![\w.])/(opt|src|data)\b", rf"{self.folder}/\1", step.value)
-            subprocess.run(["sh", "-ec", command], cwd=self.inside(self._workdir), check=True)
+            # The system's own Python, as in an image: the tests' may lie where another user cannot read it.
+            environment = os.environ | {"PATH": SYSTEM_PATH}
+            subprocess.run(["sh", "-ec", command], cwd=self.inside(self._workdir), env=environment, check=True)
         elif step.name == "ENV":
             for name, value in re.findall(r"(\w+)=(\S+)", step.value):
-                self.environment[name] = re.sub(r"(?<![\w.])/(opt|data)\b", rf"{self.folder}/\1", value)
+                inside = re.sub(r"(?<![\w.])/(opt|data)\b", rf"{self.folder}/\1", value)
+                self.environment[name] = inside.replace("$PATH", SYSTEM_PATH)
 
     def _copy(self, source: Path, target: Path, into: bool) -> None:
         if source.is_dir():

@@ -85,7 +85,7 @@ def share_left(scene: Scene, log: Path, *, turns: int, seconds: float) -> float:
 
     In turns, because the machine has other work too: the median of the shares of all turns.
     """
-    campaign = scene.campaign()
+    campaign = scene.campaign(pace=0)
     tokens = iter(scene.tokens(campaign, 40_000))
     most = int(2_000 * seconds)
     alone, attacked = [], []
@@ -158,7 +158,7 @@ def forged(count: int) -> list[dict[str, Any]]:
 
 def test_one_liar_does_not_void_the_reports_of_others(scene: Scene) -> None:
     """What follows many forged reports is not looked at, and may be sent again; each report is counted once."""
-    campaign = scene.campaign()
+    campaign = scene.campaign(pace=0)
     honest = genuine(scene, campaign, 20)
     statuses = send_batch(scene, campaign, honest[:5] + forged(3 * batches.PIECE) + honest[5:])
     assert statuses[:5] == [201] * 5
@@ -171,7 +171,7 @@ def test_one_liar_does_not_void_the_reports_of_others(scene: Scene) -> None:
 
 def test_a_few_forged_reports_among_many_stop_nothing(scene: Scene) -> None:
     """Two of five, and more in all than would stop it were they more than half."""
-    campaign = scene.campaign()
+    campaign = scene.campaign(pace=0)
     honest, liars = genuine(scene, campaign, 120), iter(forged(80))
     mixed = [each for k in range(0, 120, 3) for each in (*honest[k : k + 3], next(liars), next(liars))]
     statuses = send_batch(scene, campaign, mixed)
@@ -180,7 +180,7 @@ def test_a_few_forged_reports_among_many_stop_nothing(scene: Scene) -> None:
 
 
 def test_a_full_batch_of_genuine_reports_is_counted(scene: Scene) -> None:
-    campaign = scene.campaign()
+    campaign = scene.campaign(pace=0)
     honest = genuine(scene, campaign, 450)
     began = time.perf_counter()
     assert send_batch(scene, campaign, honest) == [201] * 450
@@ -229,7 +229,7 @@ def growth(scene: Scene, campaign: str, connections: int, seconds: float, log: P
 
 def test_slow_bodies_leave_memory_flat(scene: Scene, tmp_path: Path) -> None:
     """60 of 4 MiB would be 240 MiB. To a campaign that is not there they cost nothing, to one that is, so much."""
-    campaign = scene.campaign()
+    campaign = scene.campaign(pace=0)
     assert growth(scene, "0" * 64, 60, 4.0, tmp_path / "log") < 24
     assert growth(scene, campaign, 60, 4.0, tmp_path / "log") < 24 + bodies.MOST_HELD / 2**20
 

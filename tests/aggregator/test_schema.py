@@ -39,7 +39,7 @@ def test_a_campaign_survives_the_way_back_and_forth(
         campaigns = Campaigns(engine, store, KeyRing(settings.keys), "http://127.0.0.1:1")
         draft = Draft("m", "?", Integers(0, 99), epsilon=1.0, planned_users=10)
         identity = await campaigns.create(draft, "tester")
-        query = (await store.published(1))[0][0]
+        query = (await store.published(1)).queries[0][0]
         await store.commit([Spend(1, b"%d" % k, query, 1) for k in range(7)])
         await turn_back(engine, "0001")
         assert (await schema_of(engine))[0] == "0001"

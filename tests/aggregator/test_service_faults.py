@@ -54,7 +54,7 @@ def test_counts_are_exact_behind_a_proxy_that_loses_a_fifth(scene: Scene, lose: 
 
 def test_nobody_is_turned_away_while_there_is_a_place(scene: Scene) -> None:
     """As many tokens as places, many at a time: the process's own count may run ahead, the store's decides."""
-    campaign = scene.campaign(planned_users=500)
+    campaign = scene.campaign(planned_users=500, pace=0)
     fleet = Fleet("127.0.0.1", scene.settings.port, campaign, scene.tokens(campaign, 500), seed=14)
     asyncio.run(fleet.run(24))
     assert set(fleet.tally.statuses) == {200, 201}

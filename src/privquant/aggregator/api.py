@@ -6,25 +6,22 @@ device routes, which `AsgiApp` answers before they get here; its document has th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Annotated, Any, cast
 
-from fastapi import Depends, FastAPI, Path, Query, Request, Response
+from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse
 from starlette.routing import Match, Route
 
 from privquant import __version__
 from privquant.aggregator import metrics
 from privquant.aggregator.campaigns import WrongState
+from privquant.aggregator.console_routes import add_console
 from privquant.aggregator.form_errors import in_words
 from privquant.aggregator.forms import (
-    CAMPAIGN_ID,
     AuditLine,
     CampaignForm,
     CampaignLine,
@@ -38,43 +35,17 @@ from privquant.aggregator.forms import (
     StateForm,
     Verified,
 )
-from privquant.aggregator.invite_page import HEADERS, invite_page, missing_page
 from privquant.aggregator.keys import KeyUnusable
 from privquant.aggregator.openapi import PROBLEM, complete_document
-from privquant.aggregator.operators import Operator, read_audit, who_is
+from privquant.aggregator.operator_access import Admin, Anyone, CampaignId
+from privquant.aggregator.operators import read_audit
+from privquant.aggregator.page_routes import add_files, add_join_pages
 from privquant.aggregator.replies import Reply, RequestRefused, problem
 from privquant.aggregator.service import Service
 from privquant.aggregator.store.base import Unavailable
 from privquant.aggregator.store.operator_queries import UnknownCampaign
 from privquant.errors import PrivquantError
-from privquant.wire import PROBLEM_MEDIA, fingerprint, public_key_of
-
-CampaignId = Annotated[str, Path(pattern=CAMPAIGN_ID, description="SHA-256 of the manifest, hex")]
-# Not checked by the framework: a browser gets a page even for an address that was cut short.
-PageId = Annotated[
-    str, Path(json_schema_extra={"pattern": CAMPAIGN_ID}, description="SHA-256 of the manifest, hex")
-]
-_bearer = HTTPBearer(auto_error=False, description="An operator's token")
-
-
-async def _operator(
-    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
-) -> Operator:
-    found = None if given is None else await who_is(request.app.state.engine, given.credentials)
-    if found is None:
-        raise RequestRefused("unauthorized", "give an operator's token as 'Authorization: Bearer ...'")
-    return found
-
-
-async def _admin(found: Annotated[Operator, Depends(_operator)]) -> Operator:
-    if found.role != "admin":
-        raise RequestRefused("forbidden", f"{found.name} is a {found.role}; this takes an admin")
-    return found
-
-
-Anyone = Annotated[Operator, Depends(_operator)]
-Admin = Annotated[Operator, Depends(_admin)]
-
+from privquant.wire import fingerprint, public_key_of
 
 _NOT_PUBLIC = (
     "nothing is served at this address; an operator's API, health and metrics are on the server's admin port, by "
@@ -86,7 +57,8 @@ _NOT_ADMIN = "nothing is served at this address; devices and invites are on the 
 def build_public_api(service: Service) -> FastAPI:
     """What anybody may reach, beside the device routes."""
     app = _api(service, "privquant aggregator", _NOT_PUBLIC)
-    _add_invite_page(app, service)
+    add_files(app)
+    add_join_pages(app, service)
     complete_document(app, devices=True)
     return app
 
@@ -96,6 +68,8 @@ def build_admin_api(service: Service) -> FastAPI:
     app = _api(service, "privquant aggregator, for operators", _NOT_ADMIN)
     _add_health(app, service)
     _add_campaigns(app, service)
+    add_files(app)
+    add_console(app, service)
     complete_document(app, devices=False)
     return app
 
@@ -197,7 +171,13 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
     @app.post("/v1/campaigns", status_code=201, tags=tags, summary="Publish a campaign")
     async def create(form: CampaignForm, by: Admin) -> Created:
         identity = await service.campaigns.create(form.to_draft(), by.name)
-        return Created(id=identity, key_fingerprint=fingerprint(public_key_of(service.keys.current)))
+        mark = fingerprint(public_key_of(service.keys.current))
+        if form.shuffle is None:
+            return Created(id=identity, key_fingerprint=mark)
+        plan = await service.campaigns.plan_of(identity)
+        return Created(
+            id=identity, key_fingerprint=mark, join=f"{service.settings.url}/c/{identity}#k={mark}", plan=plan
+        )
 
     @app.get("/v1/campaigns", tags=tags, summary="All campaigns")
     async def overview(_by: Anyone) -> list[CampaignLine]:
@@ -252,26 +232,3 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
     @app.get("/v1/audit", tags=tags, summary="The last acts of operators")
     async def audit(_by: Admin, last: Annotated[int, Query(ge=1, le=10_000)] = 100) -> list[AuditLine]:
         return [AuditLine(**line) for line in await read_audit(service.engine, last)]
-
-
-def _add_invite_page(app: FastAPI, service: Service) -> None:
-    refusal = {"schema": {"$ref": "#/components/schemas/Problem"}}
-    missing = _text("html")["content"] | {PROBLEM_MEDIA: refusal}
-
-    @app.head("/c/{id}", include_in_schema=False)  # what looks at a link before it shows it
-    @app.get(
-        "/c/{id}",
-        tags=["devices"],
-        summary="What an invite is, for a person who opens it in a browser",
-        response_class=HTMLResponse,
-        responses={404: {"content": missing, "description": "No such campaign, or not a browser"}},
-    )
-    async def page(id: PageId, request: Request) -> Response:
-        if "text/html" not in request.headers.get("accept", "").lower():
-            raise RequestRefused(
-                "not-found", "an invite is answered with `privquant answer`; only browsers get a page here"
-            )
-        view = await service.cache.view(id) if re.fullmatch(CAMPAIGN_ID, id) else None
-        if view is None:
-            return HTMLResponse(missing_page(), 404, HEADERS)
-        return HTMLResponse(invite_page(view.manifest, view.state, f"{service.settings.url}/c/{id}"), 200, HEADERS)

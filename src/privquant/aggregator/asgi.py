@@ -10,7 +10,7 @@ from typing import Any
 from privquant.aggregator.bodies import SMALL_BODY, Hangup, Held, RequestBody
 from privquant.aggregator.replies import Asgi, Receive, RequestRefused, Scope, Send, problem
 from privquant.aggregator.service import Service
-from privquant.wire import Route, route_of
+from privquant.wire import BATCHES, NOTICES, ROUTES, SHUFFLED_ROUTES, Route, route_of
 
 MAX_OPERATOR_BODY = 1 << 20
 
@@ -29,7 +29,7 @@ class AsgiApp:
         if scope["type"] != "http":
             await self._api(scope, receive, send)
             return
-        route = route_of(scope["path"]) if self._devices else None
+        route = route_of(scope["path"], (*ROUTES, *SHUFFLED_ROUTES)) if self._devices else None
         answered = False
 
         async def watched(message: MutableMapping[str, Any]) -> None:
@@ -54,7 +54,8 @@ class AsgiApp:
     async def _device(
         self, identity: str, route: Route, scope: Scope, body: RequestBody, receive: Receive, send: Send
     ) -> None:
-        reply = await self._service.devices.handle(identity, route, scope["method"], body.read)
+        routes = self._service.batches if route in (BATCHES, NOTICES) else self._service.devices
+        reply = await routes.handle(identity, route, scope["method"], body.read)
         if not await body.let_go():
             reply = replace(reply, close=True)
         await reply(scope, receive, send)

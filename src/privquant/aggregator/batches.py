@@ -19,7 +19,7 @@ from privquant import wire
 from privquant.aggregator import metrics
 from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.replies import Reply, RequestRefused
-from privquant.aggregator.store.base import AskResult, Spend, What
+from privquant.aggregator.store.base import Ask, AskResult, Spend, What
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ FORGED = 64
 class BatchDesk:
     """Takes the batches of one process. counted: notes an outcome, and says whether the report was new."""
 
-    def __init__(self, group: GroupCommit, counted: Callable[[AskResult], bool]) -> None:
+    def __init__(self, group: GroupCommit[Ask, AskResult], counted: Callable[[AskResult], bool]) -> None:
         self._group = group
         self._counted = counted
         self._turn = asyncio.Lock()

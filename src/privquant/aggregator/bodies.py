@@ -7,7 +7,7 @@ a campaign that does not exist costs its headers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from privquant.aggregator.replies import Receive, RequestRefused, Scope
@@ -18,6 +18,15 @@ SMALL_BODY = 4_096
 """Bytes that are read and thrown away to keep a connection; behind a larger body that nobody wants it is closed."""
 MOST_HELD = 32 << 20
 """Bytes that all bodies together may hold in one process, beside small ones."""
+
+
+ReadBody = Callable[[int], Awaitable[bytes]]
+"""Reads a body of at most so many bytes."""
+
+
+async def whole(body: bytes | ReadBody, limit: int) -> bytes:
+    """A body that is there, or is read now."""
+    return body if isinstance(body, bytes) else await body(limit)
 
 
 class Hangup(Exception):

@@ -7,6 +7,7 @@ sums over them can be told in any order, again after a restart, and by two proce
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from privquant.aggregator.store.base import Counts
@@ -22,12 +23,14 @@ Options = tuple[tuple[str, str | int | bool | None], ...]
 
 AT_LEAST = 64
 """Users the next queries are made for: a protocol that spreads a batch needs one to spread."""
+_KEPT = 16
 
 
 def build_protocol(manifest: Manifest) -> ThresholdProtocol:
     """The protocol a manifest asks for; InvalidInput with the reason if a campaign cannot run it."""
-    options: dict[str, Any] = {name: _option(value) for name, value in manifest.options}
-    check_options(manifest.protocol, options)
+    named: dict[str, Any] = {name: _option(value) for name, value in manifest.options}
+    check_options(manifest.protocol, named)
+    options = {**protocol_class(manifest.protocol).before_named, **named}
     if manifest.interval is not None:
         options["interval"] = manifest.interval
     quantiles = manifest.quantiles
@@ -54,7 +57,10 @@ def build_protocol(manifest: Manifest) -> ThresholdProtocol:
 
 def campaign_options(protocol_name: str, options: Options) -> Options:
     """The options a new campaign gets: what the operator said, and what a campaign needs beside it."""
-    needed = {name: real_to_wire(value) for name, value in protocol_class(protocol_name).campaign_options.items()}
+    needed = {
+        name: value if isinstance(value, bool) else real_to_wire(value)
+        for name, value in protocol_class(protocol_name).campaign_options.items()
+    }
     return tuple(sorted((needed | dict(options)).items()))
 
 
@@ -117,7 +123,12 @@ def key_of(query: Query) -> Key:
 
 
 def estimates_of(manifest: Manifest, counts: Iterable[Counts]) -> list[Estimate]:
-    """The estimates that follow from counts, from nothing."""
+    """The estimates that follow from counts, from nothing; the last few are kept, since many ask about the same."""
+    return list(_estimates(manifest, tuple(counts)))
+
+
+@lru_cache(_KEPT)
+def _estimates(manifest: Manifest, counts: tuple[Counts, ...]) -> tuple[Estimate, ...]:
     search = CampaignProtocol(manifest)
     search.update(counts)
-    return search.estimates()
+    return tuple(search.estimates())

@@ -11,16 +11,22 @@ import hashlib
 import json
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import delete, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from privquant.aggregator import shuffle_campaigns
 from privquant.aggregator.alarms import alarms, poisoning
 from privquant.aggregator.campaign_protocol import CampaignProtocol, Options, campaign_options, estimates_of, key_of
-from privquant.aggregator.keys import KeyRing
+from privquant.aggregator.keys import KeyRing, seal_key
 from privquant.aggregator.operators import note
+from privquant.aggregator.pace import DEFAULT_SHARE, at_a_time, check_share
+from privquant.aggregator.shuffle_campaigns import check_shuffled, shuffled_terms
+from privquant.aggregator.shuffle_plan import ShuffleDraft, plan_in_words
+from privquant.aggregator.shuffle_promise import terms_of
 from privquant.aggregator.snapshots import STEP, shown_counts, shown_heard
 from privquant.aggregator.store import schema
 from privquant.aggregator.store.base import CampaignRow, DeviceStore, Erasure
@@ -38,12 +44,14 @@ from privquant.aggregator.store.statements import CAMPAIGNS, COUNTS_FROM_LOG, fo
 from privquant.aggregator.tickets import TicketOffice
 from privquant.domain import Domain
 from privquant.errors import InvalidInput, PrivquantError
-from privquant.messages import Estimate
+from privquant.messages import Estimate, Query
 from privquant.privacy.coin import flip_threshold, real_epsilon
 from privquant.validation import check_epsilon
 from privquant.wire import (
+    SHUFFLED_VERSION,
     Invite,
     Manifest,
+    SealKey,
     Waves,
     fingerprint,
     new_nonce,
@@ -82,49 +90,44 @@ class Draft:
     waves: Waves = ONE_WAVE
     opens: int | None = None
     deadline: int | None = None
+    pace: float = DEFAULT_SHARE
+    shuffle: ShuffleDraft | None = None
     keep_days: int | None = None
 
 
 class Campaigns:
     """Acts on the campaigns of one store.
 
-    url: what invites start with. behind: reports that what is shown of a running campaign is behind, at least.
+    url:     what invites start with.
+    behind:  reports that what is shown of a running campaign is behind, at least.
+    waiting: how many devices wait for their turn in a campaign, and how long others had waited.
     """
 
     def __init__(
-        self, engine: AsyncEngine, store: DeviceStore, keys: KeyRing, url: str, *, behind: int = STEP
+        self,
+        engine: AsyncEngine,
+        store: DeviceStore,
+        keys: KeyRing,
+        url: str,
+        *,
+        behind: int = STEP,
+        waiting: Callable[[str], tuple[int, float]] = lambda _campaign: (0, 0.0),
     ) -> None:
         self.engine = engine
         self.store = store
         self.keys = keys
         self.url = url
         self.behind = behind
+        self._waiting = waiting
 
     async def create(self, draft: Draft, by: str) -> str:
         """Publish a campaign; its id. The manifest is signed with the current key."""
         key = self.keys.current
-        epsilon = check_epsilon(draft.epsilon)
         _check_waves(draft.waves)
-        opens = int(time.time()) if draft.opens is None else draft.opens
-        manifest = Manifest(
-            measurement=draft.measurement,
-            question=draft.question,
-            domain=draft.domain,
-            quantiles=draft.quantiles,
-            epsilon=epsilon,
-            flip_threshold=flip_threshold(epsilon),
-            protocol=draft.protocol,
-            options=campaign_options(draft.protocol, draft.options),
-            interval=draft.interval,
-            planned_users=draft.planned_users,
-            waves=draft.waves,
-            opens=opens,
-            deadline=opens + 30 * DAY if draft.deadline is None else draft.deadline,
-            issuer=public_key_of(key),
-            nonce=new_nonce(),
-        )
+        pace = check_share(draft.pace)
+        manifest = await asyncio.to_thread(new_manifest, draft, self.keys)
         # Refuses what cannot run, before anything is stored.
-        first = await asyncio.to_thread(lambda: CampaignProtocol(manifest).next_queries())
+        first = await asyncio.to_thread(_first_queries, manifest)
         async with writing(self.engine) as db:
             made = await db.execute(
                 insert(schema.campaign).values(
@@ -132,6 +135,7 @@ class Campaigns:
                     envelope=sign_manifest(manifest, key),
                     state="open",
                     created=int(time.time()),
+                    pace=pace,
                     keep_days=draft.keep_days,
                 )
             )
@@ -140,6 +144,12 @@ class Campaigns:
             await publish(db, number, first)
             await note(db, by, "create", manifest.id, manifest.measurement)
         return manifest.id
+
+    async def plan_of(self, identity: str) -> str:
+        """The rounds of a shuffled campaign in one sentence."""
+        async with reading(self.engine) as db:
+            _, _, manifest = await find_campaign(db, identity)
+        return plan_in_words(terms_of(manifest).rounds)
 
     async def overview(self) -> list[dict[str, Any]]:
         """All campaigns; of those that run, as of their last snapshots."""
@@ -154,7 +164,7 @@ class Campaigns:
                     "id": row.id,
                     "measurement": manifest.measurement,
                     "state": shown_state(row.state, manifest),
-                    "heard": row.heard if row.state == "closed" else shown.get(row.no, 0),
+                    "heard": row.heard if row.state == "closed" or manifest.shuffle else shown.get(row.no, 0),
                     "planned_users": manifest.planned_users,
                     "deadline": manifest.deadline,
                 }
@@ -169,13 +179,17 @@ class Campaigns:
             if line["state"] != "closed":
                 async with reading(self.engine) as db:
                     number, state, manifest = await find_campaign(db, line["id"])
-                    line["alarms"] = len(alarms(manifest, await shown_counts(db, number, state)))
+                    if manifest.shuffle is None:  # of which a single report is never seen here
+                        line["alarms"] = len(alarms(manifest, await shown_counts(db, number, state)))
         return found
 
     async def show(self, identity: str) -> dict[str, Any]:
         """State, progress and estimates; while it runs, as of its last snapshot."""
         async with reading(self.engine) as db:
             number, state, manifest = await find_campaign(db, identity)
+            if manifest.shuffle is not None:
+                found = await shuffle_campaigns.shown(self.engine, number, manifest)
+                return {"id": identity, "state": shown_state(state, manifest), **found}
             counts = await shown_counts(db, number, state)
             issued = await size_of(db, schema.token, number)
             # A sum that changes when a device is asked, and not when it answers.
@@ -194,6 +208,7 @@ class Campaigns:
             "tokens": issued,
             "asked_not_answered": asked - heard,
             "behind": 0 if state == "closed" else self.behind,
+            "pace": None if kept.pace == 0 else self._pace(identity, kept.pace, heard),
             "open_link": None if places is None else {"places": places.places, "taken": places.taken},
             "keep_days": kept.keep_days,
             "closed": kept.closed,
@@ -203,6 +218,15 @@ class Campaigns:
             "privacy": str(estimates[0].guarantee),
             "poisoning": poisoning(manifest),
             "alarms": alarms(manifest, counts),
+        }
+
+    def _pace(self, identity: str, share: float, heard: int) -> dict[str, Any]:
+        waiting, seconds = self._waiting(identity)
+        return {
+            "share": share,
+            "at_a_time": at_a_time(share, heard),
+            "waiting": waiting,
+            "wait_seconds": round(seconds),
         }
 
     async def invite(self, identity: str, number_of: int, by: str) -> list[str]:
@@ -246,7 +270,8 @@ class Campaigns:
         """Count nothing any more; seal the last reports; forget what was given to tokens that did not answer."""
         number = await self._turn(identity, ("open", "paused"), "closed", "close", by, why)
         async with writing(self.engine) as db:
-            await db.execute(delete(schema.pin).where(schema.pin.c.campaign == number))
+            for table in (schema.pin, schema.flight):
+                await db.execute(delete(table).where(table.c.campaign == number))
             await db.execute(delete(schema.published).where(schema.published.c.campaign == number))
             await db.execute(delete(schema.snapshot).where(schema.snapshot.c.campaign == number))
         await self.store.seal(1)
@@ -256,10 +281,15 @@ class Campaigns:
         """Everything that is not a token: manifest, signature, counts per query, estimates; see `show`."""
         async with reading(self.engine) as db:
             number, state, manifest = await find_campaign(db, identity)
-            counts = await shown_counts(db, number, state)
+            # A round of the shuffle model is a batch already: nothing finer than it is ever counted.
+            shuffled = manifest.shuffle is not None
+            counts = await (read_counts(db, number) if shuffled else shown_counts(db, number, state))
             envelope = (
                 await db.execute(select(schema.campaign.c.envelope).where(schema.campaign.c.no == number))
             ).scalar_one()
+        if manifest.shuffle is not None:
+            found = await shuffle_campaigns.exported(self.engine, number, manifest, bytes(envelope))
+            return {"campaign": identity, "state": shown_state(state, manifest), **found}
         estimates = await asyncio.to_thread(estimates_of, manifest, counts)
         return {
             "campaign": identity,
@@ -287,6 +317,9 @@ class Campaigns:
         async with reading(self.engine) as db:
             number, state, manifest = await find_campaign(db, identity)
             served = await read_counts(db, number)
+            if manifest.shuffle is not None:
+                found = await shuffle_campaigns.verified(self.engine, number, manifest, as_dict(served))
+                return {"campaign": identity, **found}
             logged = await read_counts(db, number, statement=COUNTS_FROM_LOG)
             spent = await size_of(db, schema.spent, number)
             reports = await size_of(db, schema.log, number) + await size_of(db, schema.tail, number)
@@ -319,9 +352,12 @@ class Campaigns:
                 schema.snapshot,
                 schema.published,
                 schema.pin,
+                schema.flight,
                 schema.spent,
                 schema.token,
                 schema.link,
+                schema.shuffled_round,
+                schema.batch_part,
             ):
                 await db.execute(delete(table).where(table.c.campaign == number))
             await db.execute(delete(schema.campaign).where(schema.campaign.c.no == number))
@@ -333,6 +369,11 @@ class Campaigns:
             number, state, manifest = await find_campaign(db, identity)
         if state == "closed":
             raise WrongState("the campaign is closed")
+        if manifest.shuffle is not None:
+            raise WrongState(
+                f"the tokens of this campaign are issued by its shuffler, at {manifest.shuffle.address}: "
+                "`privquant shuffler invites` there"
+            )
         secret = self.keys.campaign_secret(manifest.issuer, identity)
         return number, TicketOffice(secret, manifest.flip_threshold), manifest
 
@@ -350,6 +391,47 @@ class Campaigns:
                 raise WrongState(f"a campaign that is {state} cannot {act}")
             await note(db, by, act, identity, why)
         return number
+
+
+def new_manifest(draft: Draft, keys: KeyRing) -> Manifest:
+    """The manifest that follows from a draft, for the current key to sign."""
+    issuer, nonce, epsilon = public_key_of(keys.current), new_nonce(), check_epsilon(draft.epsilon)
+    opens = int(time.time()) if draft.opens is None else draft.opens
+    coin, users, options = flip_threshold(epsilon), draft.planned_users, draft.options
+    trust: dict[str, Any] = {}
+    if draft.shuffle is None:
+        options = campaign_options(draft.protocol, options)
+    else:
+        seal = SealKey.of(seal_key(keys, issuer, nonce))
+        terms = shuffled_terms(draft.shuffle, draft.protocol, draft.domain, users, epsilon, seal)
+        coin, users = terms.most_honest_coin, sum(row.batch for row in terms.rounds)
+        trust = {"trust": "shuffle", "version": SHUFFLED_VERSION, "shuffle": terms}
+    return Manifest(
+        measurement=draft.measurement,
+        question=draft.question,
+        domain=draft.domain,
+        quantiles=draft.quantiles,
+        epsilon=epsilon,
+        flip_threshold=coin,
+        protocol=draft.protocol,
+        options=tuple(sorted(options)),
+        interval=draft.interval,
+        planned_users=users,
+        waves=draft.waves,
+        opens=opens,
+        deadline=opens + 30 * DAY if draft.deadline is None else draft.deadline,
+        issuer=issuer,
+        nonce=nonce,
+        **trust,
+    )
+
+
+def _first_queries(manifest: Manifest) -> list[tuple[Query, int]]:
+    """What is handed out at first; nothing in the shuffle model, where rounds are announced."""
+    if manifest.shuffle is None:
+        return CampaignProtocol(manifest).next_queries()
+    check_shuffled(manifest)
+    return []
 
 
 def shown_state(state: str, manifest: Manifest) -> str:

@@ -17,6 +17,8 @@ LONGEST_SILENCE = 30.0
 """Seconds from the opening of a connection, or an answer, to the next request's whole header."""
 LONGEST_REQUEST = 120.0
 """Seconds from a request's header to its answer being taken."""
+SWEEP_TICKS = 10
+"""Ticks of the HTTP server, a tenth of a second each, from one sweep to the next."""
 _MOST_FILES = 1 << 16
 
 

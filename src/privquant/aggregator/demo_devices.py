@@ -36,7 +36,7 @@ def _person(
 ) -> None:
     rule = Rule(domain, max_epsilon=job["epsilon"], issuer_key=job["key_fingerprint"])
     policy = Policy({job["measurement"]: rule}, ledger)
-    device = Device(policy, transport=transport, patience=Patience(total=60, first_pause=0.1, longest_pause=1.0))
+    device = Device(policy, transport=transport, patience=Patience(**job["patience"]))
     try:
         receipt = device.answer(invite, value)
         line = {"asked": receipt.asked, "bit": receipt.bit, "status": receipt.status}

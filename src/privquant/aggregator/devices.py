@@ -13,21 +13,27 @@ from collections.abc import Awaitable, Callable
 from privquant import wire
 from privquant.aggregator import metrics
 from privquant.aggregator.batches import BatchDesk
+from privquant.aggregator.bodies import ReadBody, whole
 from privquant.aggregator.campaign_cache import CampaignCache, CampaignView
 from privquant.aggregator.campaigns import link_matches
 from privquant.aggregator.forms import CAMPAIGN_ID, IN_WORDS
 from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.keys import KeyUnusable
+from privquant.aggregator.pace import Pace
 from privquant.aggregator.replies import Reply, RequestRefused, problem
-from privquant.aggregator.store.base import Admit, AskResult, Pin, Spend, Unavailable, What
-
-ReadBody = Callable[[int], Awaitable[bytes]]
-"""Reads a body of at most so many bytes."""
+from privquant.aggregator.store.base import Admit, Ask, AskResult, Pin, Spend, Unavailable, What
 
 PLACES_SECONDS = 10
 """How soon to ask again for a place that somebody in flight may leave."""
+CLAIM_MINUTES = 2
+"""For so long a place of an open link is kept for a device that asks for no query; more than its patience."""
 LONGEST_WAIT = 3_600
 """Retry-After never asks for more: a device that sleeps longer than this may as well ask again."""
+
+
+_CROWD = "Many want to answer now. Everybody has a turn, and yours comes"
+_CLAIMED = "All places of the open link are taken, some of them by devices that have not asked yet"
+_LATE = "The place of the open link was not used in time and has gone to others; claim one again"
 
 
 class DeviceRoutes:
@@ -36,7 +42,7 @@ class DeviceRoutes:
     def __init__(
         self,
         cache: CampaignCache,
-        group: GroupCommit,
+        group: GroupCommit[Ask, AskResult],
         link_of: Callable[[int], Awaitable[bytes | None]],
         lease_minutes: int,
     ) -> None:
@@ -77,8 +83,9 @@ class DeviceRoutes:
         view = await self._cache.view(identity)
         if view is None:
             raise RequestRefused("unknown-campaign")
-        sent = body if isinstance(body, bytes) else await body(route.most_sent)
-        return await self._serve[route](view, sent)
+        if view.manifest.shuffle is not None and route != wire.MANIFEST:
+            raise RequestRefused("not-found", f"this campaign is answered at {view.manifest.shuffle.address}")
+        return await self._serve[route](view, await whole(body, route.most_sent))
 
     async def _manifest(self, view: CampaignView, _body: bytes) -> Reply:
         return Reply(200, view.envelope, immutable=True)
@@ -88,7 +95,11 @@ class DeviceRoutes:
         stored = await self._link_of(view.no)
         if stored is None or not link_matches(claim.link, stored):
             raise RequestRefused("wrong-link")
-        outcome = await self._group.put(Admit(view.no, view.office.id(bytes.fromhex(claim.token_hash))))
+        hashed = bytes.fromhex(claim.token_hash)
+        token, term = view.office.id(hashed), _minute() + CLAIM_MINUTES
+        outcome = await self._in_turn(view, token, hashed, lambda pace: Admit(view.no, token, term, pace))
+        if outcome.what is What.WAIT and view.share == 0:
+            raise RequestRefused("all-places-taken", _CLAIMED, retry_after=PLACES_SECONDS)
         if outcome.what is What.FULL:
             raise RequestRefused("link-exhausted")
         if outcome.what is What.CLOSED:
@@ -103,10 +114,17 @@ class DeviceRoutes:
         if view.state == "paused":
             raise _not_open(view)
         _check_wave(view, hashed)
-        query = None if await self._nothing_new(view) else view.next_query()
-        box = None if query is None else view.office.seal(hashed, query)
-        lease = int(time.time() // 60) + self._lease_minutes
-        outcome = await self._group.put(Pin(view.no, view.office.id(hashed), box, lease))
+        token, lease = view.office.id(hashed), _minute() + self._lease_minutes
+        nothing_new = await self._nothing_new(view)
+
+        query = None
+
+        def ask(pace: Pace | None) -> Pin:
+            nonlocal query
+            query = None if nothing_new else view.next_query()
+            return Pin(view.no, token, None if query is None else view.office.seal(hashed, query), lease, pace)
+
+        outcome = await self._in_turn(view, token, hashed, ask)
         if outcome.what is What.PINNED:
             view.taken += 1
             metrics.pins.inc()
@@ -117,6 +135,25 @@ class DeviceRoutes:
             query = view.office.unseal(hashed, outcome.box)
         return Reply(200, wire.Ticket(query.threshold, view.office.ticket(hashed, query)).to_bytes())
 
+    async def _in_turn(
+        self, view: CampaignView, token: bytes, hashed: bytes, ask: Callable[[Pace | None], Pin | Admit]
+    ) -> AskResult:
+        """The outcome of an ask that needs a place of the pace; a refusal that says when to come back."""
+        phase = view.office.phase(hashed)
+        pace = view.pace(token, phase, time.time())
+        outcome = await self._group.put(ask(pace))
+        if pace is None:
+            return outcome
+        if outcome.what is What.WAIT and pace.turn and await self._cache.knows_more(view):
+            outcome = await self._group.put(ask(Pace(view.share, view.known)))
+        if outcome.what is What.WAIT:
+            left = view.crowd.wait(token, phase, time.time(), tried=pace.turn)
+            raise RequestRefused("not-yet", _CROWD, retry_after=left)
+        waited = view.crowd.leave(token, time.time())
+        if outcome.what is What.PINNED:
+            metrics.waits.observe(waited)
+        return outcome
+
     async def _nothing_new(self, view: CampaignView) -> bool:
         """Whether only tokens that have a query already are served."""
         return time.time() >= view.manifest.deadline or await self._cache.is_full(view)
@@ -126,6 +163,8 @@ class DeviceRoutes:
             return RequestRefused("token-spent")
         if outcome.what is What.UNKNOWN:
             return RequestRefused("unknown-token")
+        if outcome.what is What.EXPIRED:
+            return RequestRefused("not-yet", _LATE, retry_after=60 * CLAIM_MINUTES)
         if time.time() >= view.manifest.deadline:
             return RequestRefused("deadline-passed")
         if await self._cache.is_complete(view):
@@ -159,6 +198,10 @@ def _counted(outcome: AskResult) -> bool:
 
 def _hash(token: str) -> bytes:
     return bytes.fromhex(wire.token_hash(token))
+
+
+def _minute() -> int:
+    return int(time.time() // 60)
 
 
 def _not_open(view: CampaignView) -> RequestRefused:

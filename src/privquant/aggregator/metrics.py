@@ -23,6 +23,14 @@ commits = Histogram(
 )
 sealed = Counter("privquant_sealed_reports", "Reports moved from the tail to the log")
 failures = Counter("privquant_store_failures", "Groups the store did not take")
+waiting_devices = Gauge(
+    "privquant_waiting_devices", "Devices that were told to come back for their turn", multiprocess_mode="livesum"
+)
+waits = Histogram(
+    "privquant_wait_seconds",
+    "Seconds from a device's first ask until it was given a query, in campaigns with a pace",
+    buckets=(0.1, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600),
+)
 waiting = Gauge("privquant_waiting_asks", "Asks waiting for the next group", multiprocess_mode="livesum")
 
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from privquant.aggregator.campaign_protocol import CampaignProtocol
 from privquant.aggregator.store.base import CampaignRow, Counts, DeviceStore
-from privquant.aggregator.store.operator_queries import manifest_of
+from privquant.aggregator.store.operator_queries import is_shuffled, manifest_of
 from privquant.errors import ProtocolError
 from privquant.messages import Query
 
@@ -39,7 +39,7 @@ class Publisher:
             self._protocols.clear()
             self._due.clear()
             return False
-        rows = await self._store.campaigns(live=True)
+        rows = [row for row in await self._store.campaigns(live=True) if not is_shuffled(row.envelope)]
         for row in rows:
             told = self._protocols[row.id].protocol.heard if row.id in self._protocols else 0
             if row.heard >= self._due.get(row.id, 0) or row.heard < told:
@@ -65,7 +65,7 @@ class Publisher:
             # Counts that went down: a store restored from a backup under a running server.
             self._protocols.pop(row.id, None)
             queries, due = await asyncio.to_thread(next_queries)
-        await self._store.publish(row.no, queries)
+        await self._store.publish(row.no, queries, sum(count.answered for count in counts))
         self._due[row.id] = due
         if self._on_counts is not None:
             await self._on_counts(row.no, counts)

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 _DATABASE_SECONDS = 15.0
 _PORT_SECONDS = 3.0
-_SWEEP_TICKS = 10  # of a tenth of a second
 
 
 class StartFailed(PrivquantError):
@@ -108,7 +107,7 @@ class _AdminServer(uvicorn.Server):
     """Beside the other one: signals are not its business, and a crowd of devices takes none of its connections."""
 
     async def on_tick(self, counter: int) -> bool:
-        if counter % _SWEEP_TICKS == 0:
+        if counter % connections.SWEEP_TICKS == 0:
             # No bound on a request: to erase a campaign takes as long as it takes.
             connections.sweep(self.server_state.connections, math.inf)
         return await super().on_tick(counter)
@@ -156,12 +155,13 @@ class _Server(uvicorn.Server):
         self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._service.live.end_streams()  # else they would be waited for
         await super().shutdown(sockets)
         await self._admin.end()
         await self._service.stop()
 
     async def on_tick(self, counter: int) -> bool:
-        if counter % _SWEEP_TICKS == 0:
+        if counter % connections.SWEEP_TICKS == 0:
             connections.sweep(self.server_state.connections, connections.LONGEST_REQUEST)
         return await super().on_tick(counter)
 

@@ -50,7 +50,7 @@ def manifest_of(invite: Invite, caller: Caller) -> Manifest:
         raise ManifestRefused("manifest-forged", f"the campaign is not the one of the invite: {error}") from error
     except TrustError as error:
         raise ManifestRefused(
-            "trust-model", f"this device answers in the local trust model only: {error}"
+            "trust-model", f"this device does not know the campaign's trust model: {error}"
         ) from error
     except WireError as error:
         raise ManifestRefused("manifest-malformed", f"the manifest cannot be read: {error}") from error

@@ -18,8 +18,9 @@ from privquant.errors import InvalidInput, PrivquantError
 # Any fixed number will do; it only has to be the same in every process.
 MIGRATION_LOCK = 0x7071_0001
 PUBLISHER_LOCK = 0x7071_0002
+PACE_LOCK = 0x7071_0003
 
-HEAD = "0003_keep"
+HEAD = "0005_keep"
 """The newest migration; a test holds it to what the folder says."""
 
 OLDEST_SQLITE = (3, 35, 0)

@@ -23,8 +23,11 @@ from typing import Any
 
 import asyncpg
 
-IDS = ("token", "spent", "pin")
-TABLES = (*IDS, "tail", "log", "count", "snapshot", "published", "link", "campaign")
+IDS = ("token", "spent", "pin", "flight")
+TABLES = (
+    *IDS,
+    *("tail", "log", "count", "snapshot", "published", "link", "shuffled_round", "batch_part", "campaign"),
+)
 _STATISTICS = "pg_catalog.pg_statistic"
 
 _LOCK = "5s"  # devices queue up behind a rewrite that waits for its lock, so it does not wait long

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003_keep"
-down_revision = "0002_snapshots"
+revision = "0005_keep"
+down_revision = "0004_shuffle_rounds"
 branch_labels = None
 depends_on = None
 

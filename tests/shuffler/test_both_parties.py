@@ -1,0 +1,28 @@
+"""A campaign through both parties, from the first announcement to the last batch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from parties import Parties, Sealing
+
+
+def test_a_campaign_goes_through_both_parties(parties: Parties) -> None:
+    manifest = parties.campaign()
+    fleet = Sealing(parties, manifest, parties.tokens(manifest.id, manifest.planned_users))
+    asyncio.run(fleet.run(replays=0.02))
+    rounds = len(manifest.shuffle.rounds)
+    parties.until(lambda: parties.shown(manifest.id)["shuffle"]["counted_rounds"] == rounds)
+    shown, verified, books = parties.shown(manifest.id), parties.verified(manifest.id), parties.books(manifest.id)
+    assert fleet.late == 0
+    assert fleet.retaken == 0
+    assert len(fleet.acknowledged) == manifest.planned_users == shown["heard"] == books["forwarded"]
+    ones = Counter(each.round for each in fleet.acknowledged if each.bit)
+    exported = parties.scene.call("GET", f"/v1/campaigns/{manifest.id}/export")
+    assert {row["phase"] - 1: row["ones"] for row in exported["counts"] if row["ones"]} == ones
+    assert verified["ok"]
+    assert [row["batch"] for row in verified["rounds"]] == [row["batch"] for row in books["rounds"]]
+    assert books["waiting"] == books["dropped"] == 0
+    assert shown["estimates"][0]["value"] is not None
+    assert parties.query("SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM outbox)") == [(0, 0)]
