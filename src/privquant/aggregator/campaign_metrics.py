@@ -61,7 +61,7 @@ class _Collected:
         for name, text in (
             ("heard", "Reports in the campaign's last snapshot; all of them once it is closed"),
             ("planned_users", "Users the campaign was planned for"),
-            ("alarms", "Stretches of thresholds whose reports cannot come from honest devices alone"),
+            ("alarms", "Alarms that `show` tells of: reports that honest devices cannot have sent"),
             ("deadline", "Seconds since 1970 of the campaign's deadline"),
         ):
             family = GaugeMetricFamily(f"privquant_campaign_{name}", text, labels=["campaign", "measurement"])

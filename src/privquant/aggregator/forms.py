@@ -111,6 +111,7 @@ class InvitesForm(_Form):
 
 class LinkForm(_Form):
     places: Annotated[int, Field(ge=1, le=_MAX)]
+    code: bool = False
 
 
 class Created(BaseModel):
@@ -123,7 +124,10 @@ class Created(BaseModel):
 
 
 class LinkMade(BaseModel):
+    """code: what is to be typed beside it, where one was asked for."""
+
     invite: str
+    code: str | None = None
 
 
 class StateForm(BaseModel):
@@ -138,6 +142,7 @@ class CampaignLine(BaseModel):
     heard: int
     planned_users: int
     deadline: int
+    alarm: bool
 
 
 class PaceShown(BaseModel):
