@@ -138,8 +138,9 @@ def quantile(
         Called with (users heard, users planned) as the collection goes on.
     **options
         The protocol's own. Of isotonic search: `interval` (confidence of a certified interval, such as 0.95; it
-        costs accuracy), `spread`, `lam`, `bulk`, `smooth`; shuffled: `method`, `rtol`, `cap` (largest local
-        epsilon), `lam`. docs/protocols.md lists those of the others.
+        costs accuracy), `spread`, `lam`, `bulk`, `smooth`, `guard` (False believes every part of the run, whatever
+        the others say); shuffled: `method`, `rtol`, `cap` (largest local epsilon), `lam`. docs/protocols.md lists
+        those of the others.
 
     Returns
     -------
