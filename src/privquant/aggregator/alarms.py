@@ -43,6 +43,8 @@ def alarms(manifest: Manifest, counts: Sequence[Counts]) -> list[str]:
 
 def judged(manifest: Manifest, counts: Sequence[Counts]) -> tuple[epochs.Judgement, int] | None:
     """What the reports say about the epochs of their run, and how many it has; None where it is not guarded."""
+    if manifest.shuffle is not None:  # reports of a round have no time
+        return None
     protocol = build_protocol(manifest)
     if not isinstance(protocol, Isotonic) or protocol.course.epochs == 0:
         return None
