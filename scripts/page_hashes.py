@@ -11,7 +11,7 @@ import hashlib
 import sys
 from pathlib import Path
 
-from privquant.aggregator.invite_page import bare_page
+from privquant.aggregator.bare_page import bare_page
 from privquant.aggregator.page_files import page_files
 
 OUT = Path(__file__).parents[1] / "docs/page-hashes.txt"

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests" / each) for each in ("pages", "aggregator", "js", "device")]
 OUT = ROOT / "docs/figures/pages"
 PAGE = ROOT / "docs/page-pictures.md"
-COLOURS = 64  # plenty for flat pages, and a third of the bytes
+COLOURS = 128  # plenty for flat pages, and half of the bytes
 
 
 def take(folder: Path) -> dict[str, list[str]]:

@@ -330,7 +330,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--campaigns", type=int, default=100)
     parser.add_argument("--users", type=int, default=USERS)
-    parser.add_argument("--pace", type=float, nargs="+", default=[0.0, 0.05, 0.1, 0.15, 0.2, 0.5])
+    parser.add_argument("--pace", type=float, nargs="*", default=[0.0, 0.05, 0.1, 0.15, 0.2, 0.5])
     parser.add_argument("--shapes", nargs="+", default=list(SHAPES))
     parser.add_argument("--spread", default="0.25")
     parser.add_argument("--rtt", type=float, default=0.1)

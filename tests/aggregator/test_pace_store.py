@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, insert, select
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, func, insert, select, text
 
 from privquant.aggregator.pace import FLOOR, Pace
 from privquant.aggregator.service import open_device_store
@@ -150,6 +154,54 @@ def test_a_link_is_full_for_good_when_all_its_places_have_queries(bench: Bench) 
     bench.commit(*[Pin(1, b"c%d" % k, b"box", 99) for k in range(12)])
     bench.tick(51)
     assert bench.commit(Admit(1, b"late", 52)) == [What.FULL]
+
+
+FIRST_RELEASE = (
+    "INSERT INTO campaign (no, id, envelope, state, created) VALUES (1, 'x', :envelope, 'open', 0)",
+    "INSERT INTO token (campaign, id) VALUES (1, :a), (1, :b), (1, :claimed)",
+    "INSERT INTO pin (campaign, id, box, lease) VALUES (1, :a, :box, 0)",
+    "INSERT INTO link (campaign, secret, places, taken) VALUES (1, :s, 2, 1)",
+    "INSERT INTO published (campaign, place, threshold, coin, phase, arm, users) VALUES (1, 0, 5, 7, 0, 0, 64)",
+)
+
+
+def test_a_campaign_that_ran_before_there_was_a_pace_runs_on_without_one(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Tables as the first release made them, with tokens, a query that is out, and a link half taken."""
+
+    def first_release(connection: Connection) -> None:
+        config = Config()
+        config.set_main_option("script_location", str(files("privquant.aggregator") / "migrations"))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+
+    async def run(settings: Settings) -> tuple[float, list[What]]:
+        engine = open_engine(settings)
+        async with writing(engine) as db:
+            await db.run_sync(first_release)
+            for statement in FIRST_RELEASE:
+                await db.execute(
+                    text(statement), {word: word.encode() for word in re.findall(r":(\w+)", statement)}
+                )
+        await migrate(engine)
+        await engine.dispose()
+        store = open_device_store(settings)
+        try:
+            (row,) = await store.campaigns()
+            assert (await store.published(1)).known == 0
+            asks: list[Ask] = [Pin(1, name, b"new", 99) for name in (b"a", b"b", b"claimed")]
+            asks += [Spend(1, b"a", ASKED, 1), Admit(1, b"c", 9), Admit(1, b"d", 9)]
+            await store.tick(10**9)  # what the first release let in is let in for good
+            found = await store.commit(asks)
+        finally:
+            await store.close()
+        return row.pace, [outcome.what for outcome in found]
+
+    for number, database in enumerate(("", request.getfixturevalue("fresh_database"))):
+        pace, found = asyncio.run(run(Settings(data=tmp_path / str(number), database=database)))
+        assert pace == 0
+        assert found == [H, P, P, What.COUNTED, What.COUNTED, W]
 
 
 RACER = """

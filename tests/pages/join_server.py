@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from loopback import Request, Server
+from shuffled_loopback import ShuffleServer
 
-from privquant.aggregator.invite_page import bare_page, invite_page
+from privquant.aggregator.bare_page import bare_page
+from privquant.aggregator.invite_page import invite_page
 from privquant.aggregator.page_files import CONTENT_POLICY, page_files
 
 
@@ -26,6 +28,10 @@ class JoinServer(Server):
     def asked(self) -> list[str]:
         """What the device asked, without the page and the files it came with."""
         return [request.what for request in self.requests if request.path.startswith("/v1/")]
+
+
+class ShuffleJoinServer(JoinServer, ShuffleServer):
+    """The shuffler of the device's tests with the join page before it."""
 
 
 def _document(media: str, body: bytes) -> bytes:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 from browser import PHONE, Browser, Page
-from join_server import JoinServer
+from join_server import JoinServer, ShuffleJoinServer
 from loopback import TICKET, Campaign, Server, campaign, reply
 
 from privquant.domain import Grid, Integers
@@ -160,6 +160,26 @@ def test_an_open_link_takes_one_place(server: JoinServer, browser: Browser):
             answer(page, 30)
         page.sees("at most 50?")
     assert len(server.claims) == len(server.bits) == 1
+
+
+def test_a_shuffled_campaign_says_whom_one_trusts_and_sends_one_sealed_bit(browser: Browser):
+    with ShuffleJoinServer() as server:
+        server.bare = True
+        token = new_token()
+        page = browser.visit(server.invite(token=token), size=PHONE)
+        page.sees("which mixes it with others and passes them on without names")
+        page.sees("Mixed with at least 1,000 bits")
+        answer(page, 30)
+        page.sees("Please tick the box first")
+        assert server.asked() == ["manifest"]
+        answer(page, 30, consent=True)
+        page.sees("accepted, to be mixed with others")
+        assert len(set(server.sealed[token])) == 1
+        assert len(server.bits[token]) == 1
+        again = browser.visit(server.invite(token=token), language="de")
+        again.sees("Sie haben geantwortet")
+        assert page.fits()
+        assert quiet(page)
 
 
 # -- what is typed ------------------------------------------------------------------------------------------

@@ -18,8 +18,9 @@ from hatchling.builders.wheel import WheelBuilder
 from nodejs import JS, run_node
 from scene import Scene, manifest
 
+from privquant.aggregator.bare_page import bare_page
 from privquant.aggregator.console_page import console_page
-from privquant.aggregator.invite_page import bare_page, invite_page, room_page
+from privquant.aggregator.invite_page import invite_page, room_page
 from privquant.aggregator.page_files import CONTENT_POLICY, modules_of, page_files
 from privquant.device.consent import policy_of
 from privquant.device.policy import load_policy

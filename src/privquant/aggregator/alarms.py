@@ -31,9 +31,18 @@ EXAMPLE = 0.01
 
 def poisoning(manifest: Manifest) -> str:
     """What one liar in a hundred, answering at a time it did not choose, can do to each quantile."""
-    epsilon, protocol = real_epsilon(manifest.flip_threshold), build_protocol(manifest)
-    guarded = isinstance(protocol, Isotonic) and protocol.course.epochs > 0
-    return liars_in_a_run(EXAMPLE, epsilon=epsilon, quantiles=manifest.quantiles, guarded=guarded)
+    # Of a shuffled campaign the coin that flips most often: there a liar weighs most.
+    coins = [manifest.flip_threshold] if manifest.shuffle is None else [row.coin for row in manifest.shuffle.rounds]
+    guarded = _epochs_of(manifest) > 0
+    return liars_in_a_run(EXAMPLE, epsilon=real_epsilon(max(coins)), quantiles=manifest.quantiles, guarded=guarded)
+
+
+def _epochs_of(manifest: Manifest) -> int:
+    """Into how many parts the run is cut to be guarded; rounds of a shuffled campaign are not."""
+    if manifest.shuffle is not None:
+        return 0
+    protocol = build_protocol(manifest)
+    return protocol.course.epochs if isinstance(protocol, Isotonic) else 0
 
 
 def alarms(manifest: Manifest, counts: Sequence[Counts]) -> list[str]:
@@ -43,13 +52,10 @@ def alarms(manifest: Manifest, counts: Sequence[Counts]) -> list[str]:
 
 def judged(manifest: Manifest, counts: Sequence[Counts]) -> tuple[epochs.Judgement, int] | None:
     """What the reports say about the epochs of their run, and how many it has; None where it is not guarded."""
-    if manifest.shuffle is not None:  # reports of a round have no time
-        return None
-    protocol = build_protocol(manifest)
-    if not isinstance(protocol, Isotonic) or protocol.course.epochs == 0:
+    parts = _epochs_of(manifest)
+    if parts == 0:
         return None
     rows = [(row.query.threshold, row.query.phase, row.answered, row.ones) for row in counts]
-    parts = protocol.course.epochs
     found = epochs.with_rows(
         epochs.new_arrivals(0, parts, len(manifest.quantiles)), np.array(rows, np.int64).reshape(-1, 4)
     )
@@ -70,8 +76,8 @@ def _contradiction(manifest: Manifest, counts: Sequence[Counts]) -> list[str]:
     )
     return [
         f"reports to questions handed out in one part of the run contradict those of the others; {left_out}. "
-        "Devices that lie together look like this, and so does a real change in who answers. None of 100,000 "
-        "honest runs raised this alarm"
+        "Devices that lie together look like this, and so does a real change in who answers. None of "
+        f"{epochs.HONEST_RUNS:,} simulated honest runs raised this alarm"
     ]
 
 

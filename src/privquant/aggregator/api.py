@@ -155,7 +155,8 @@ def _add_health(app: FastAPI, service: Service) -> None:
     async def shown() -> Response:
         with suppress(Unavailable, SQLAlchemyError, OSError):  # a store that does not answer has its own sign
             metrics.alarmed.set(await service.campaigns.alarmed())
-        return Response(metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        text = metrics.render() + await service.campaign_metrics.render()
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/v1/key", tags=["health"], summary="The key that signs new manifests")
     async def key() -> dict[str, str]:

@@ -103,6 +103,7 @@ class Draft:
     deadline: int | None = None
     pace: float = DEFAULT_SHARE
     shuffle: ShuffleDraft | None = None
+    keep_days: int | None = None
 
 
 class Campaigns:
@@ -148,6 +149,7 @@ class Campaigns:
                     state="open",
                     created=int(time.time()),
                     pace=pace,
+                    keep_days=draft.keep_days,
                 )
             )
             assert made.inserted_primary_key is not None
@@ -194,6 +196,19 @@ class Campaigns:
             )
         return found
 
+    async def watch(self) -> list[dict[str, Any]]:
+        """`overview`, and of campaigns that are not closed how many alarms their last snapshots raise."""
+        found = await self.overview()
+        for line in found:
+            line["alarms"] = 0
+            if line["state"] != "closed":
+                async with reading(self.engine) as db:
+                    number, state, manifest = await find_campaign(db, line["id"])
+                    counts = await shown_counts(db, number, state)
+                if manifest.shuffle is None:  # of which a single report is never seen here
+                    line["alarms"] = len(await asyncio.to_thread(alarms, manifest, counts))
+        return found
+
     async def alarmed(self) -> int:
         """How many running campaigns raise an alarm, looked at every few seconds at most."""
         if time.monotonic() >= self._alarms_until:
@@ -213,9 +228,7 @@ class Campaigns:
             # A sum that changes when a device is asked, and not when it answers.
             asked = await size_of(db, schema.pin, number) + await size_of(db, schema.spent, number)
             places = (await db.execute(select(schema.link).where(schema.link.c.campaign == number))).first()
-            share = (
-                await db.execute(select(schema.campaign.c.pace).where(schema.campaign.c.no == number))
-            ).scalar_one()
+            kept = (await db.execute(select(schema.campaign).where(schema.campaign.c.no == number))).one()
         estimates = await (estimate or in_a_thread)(manifest, counts)
         heard = sum(row.answered for row in counts)
         return {
@@ -228,8 +241,10 @@ class Campaigns:
             "tokens": issued,
             "asked_not_answered": asked - heard,
             "behind": 0 if state == "closed" else self.behind,
-            "pace": None if share == 0 else self._pace(identity, share, heard),
+            "pace": None if kept.pace == 0 else self._pace(identity, kept.pace, heard),
             "open_link": None if places is None else {"places": places.places, "taken": places.taken},
+            "keep_days": kept.keep_days,
+            "closed": kept.closed,
             "thresholds": len(counts),
             "epsilon": real_epsilon(manifest.flip_threshold),
             "estimates": [plain(estimate) for estimate in estimates],
@@ -362,7 +377,7 @@ class Campaigns:
             "estimates": [plain(estimate) for estimate in from_log] if final else None,
         }
 
-    async def delete(self, identity: str, by: str) -> Erasure:
+    async def delete(self, identity: str, by: str, why: str = "") -> Erasure:
         """Erase a closed campaign, also from the store's files; only the audit remembers it."""
         async with writing(self.engine) as db:
             number, state, _ = await find_campaign(db, identity)
@@ -384,7 +399,7 @@ class Campaigns:
             ):
                 await db.execute(delete(table).where(table.c.campaign == number))
             await db.execute(delete(schema.campaign).where(schema.campaign.c.no == number))
-            await note(db, by, "delete", identity)
+            await note(db, by, "delete", identity, why)
         return await self.store.erase(ERASE_SECONDS)
 
     async def _open(self, identity: str) -> tuple[int, TicketOffice, Manifest]:
@@ -406,8 +421,9 @@ class Campaigns:
         table = schema.campaign
         async with writing(self.engine) as db:
             number, state, _ = await find_campaign(db, identity)
+            now = {"closed": int(time.time())} if after == "closed" else {}
             turned = await db.execute(
-                update(table).where(table.c.no == number, table.c.state.in_(before)).values(state=after)
+                update(table).where(table.c.no == number, table.c.state.in_(before)).values(state=after, **now)
             )
             if turned.rowcount == 0:
                 raise WrongState(f"a campaign that is {state} cannot {act}")

@@ -23,7 +23,7 @@ from privquant.privacy.coin import Coin
 from privquant.privacy.poisoning import breakdown, shift
 from privquant.privacy.shuffle import guarantee_of_rounds
 from privquant.protocols.base import Protocol
-from privquant.protocols.isotonic.epochs import KINDS
+from privquant.protocols.isotonic.epochs import HONEST_RUNS, KINDS
 from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.protocols.tree.hierarchical import Hierarchical
 
@@ -81,7 +81,8 @@ def left_out_sentence(protocol: Isotonic) -> str:
     reports = sum(n for (phase, *_), n, _ in protocol.counts() if phase // KINDS in judgement.dropped)
     where = ", ".join(str(epoch + 1) for epoch in judgement.dropped)
     often = (
-        "more than in any of 100,000 honest runs: so do liars who come together, and a change in who answers"
+        f"more than in any of {HONEST_RUNS:,} simulated honest runs: liars who come together do so, or a change in "
+        "who answers"
         if judgement.alarm
         else "as chance alone makes it seem in fewer than 1 of 100 honest runs"
     )

@@ -51,6 +51,8 @@ _BINS = 64
 # quantiles, which ask at more ranks, by about _MORE and 1 more for e times as many reports. Both levels do so too.
 CUT = 18.0
 ALARM = 36.0
+# Honest runs that were simulated without one alarm (benchmarks/false_alarms.py and guard_cost.py).
+HONEST_RUNS = 69_000
 _SMALL = 2500.0
 _GROWTH = 1.2
 _MORE = 2.0
@@ -271,7 +273,7 @@ def choose_kept(arrivals: Arrivals, closed: int, kept: Flags) -> float:
 
 
 class Judgement(NamedTuple):
-    """The epochs that contradict the others, and by how much; alarm: more than any honest run was seen to."""
+    """The epochs that contradict the others, and by how much; alarm: more than any of HONEST_RUNS was seen to."""
 
     dropped: tuple[int, ...]
     evidence: float

@@ -126,14 +126,15 @@ class CampaignView {
     const line = (name, text) => el("div", {}, el("dt", { text: name }), el("dd", { text }));
     const lines = [
       line("answered", count(form.heard)),
-      line(form.behind > 0 ? "in flight, or too new" : "in flight", count(form.asked_not_answered)),
+      line(form.behind > 0 ? "in flight or new" : "in flight", count(form.asked_not_answered)),
       line("planned", count(form.planned_users)),
       line(form.open_link === null ? "invited" : "places taken", form.open_link === null ? count(form.tokens) : `${count(form.open_link.taken)} / ${count(form.open_link.places)}`),
       line("rate", this.rate()),
     ];
     if (form.pace) {
       const { waiting, at_a_time: many, wait_seconds: seconds } = form.pace;
-      lines.splice(2, 0, line("waiting", count(waiting)), line("asked at a time", `${count(many)}, after ${seconds} s`));
+      const long = seconds > 0 ? ` (${seconds} s)` : "";
+      lines.splice(2, 0, line("waiting", `${count(waiting)}${long}`), line("at a time", count(many)));
     }
     return lines;
   }
