@@ -62,7 +62,7 @@ class Browser(Chromium):
             session,
             width=width,
             height=height,
-            deviceScaleFactor=2 if size == PHONE else 1,
+            deviceScaleFactor=1,
             mobile=size == PHONE,
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}

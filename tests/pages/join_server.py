@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from loopback import Request, Server
 
-from privquant.aggregator.invite_page import invite_page
+from privquant.aggregator.invite_page import bare_page, invite_page
 from privquant.aggregator.page_files import CONTENT_POLICY, page_files
 
 
 class JoinServer(Server):
     """`on` replaces routes of the device, as in its parent; the page and its files are those of the service."""
 
+    bare = False
+    """Whether the page is the one for all campaigns, served from elsewhere."""
+
     def honest(self, request: Request) -> bytes:
         if request.path.startswith("/c/"):
-            page = invite_page(self.campaign.manifest, "open", f"{self.base}{request.path}")
+            page = bare_page() if self.bare else invite_page(self.campaign.manifest, "open", f"{self.base}/c/x")
             return _document("text/html; charset=utf-8", page.encode())
         if request.path.startswith("/assets/"):
             file = page_files()[request.path.removeprefix("/assets/")]

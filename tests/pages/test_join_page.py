@@ -123,6 +123,17 @@ def test_a_second_answer_from_the_same_browser_is_refused(certain: JoinServer, b
     assert all(quiet(each) for each in (page, again, other, third))
 
 
+def test_the_page_that_knows_no_campaign_answers_too(server: JoinServer, browser: Browser):
+    """What `scripts/page_hashes.py --copy` writes, for who serves the page from a place of their own."""
+    server.bare = True
+    page = browser.visit(server.invite())
+    page.sees("How many steps, in thousands?")
+    answer(page, 30)
+    page.sees("Thank you")
+    assert [len(bits) for bits in server.bits.values()] == [1]
+    assert quiet(page)
+
+
 def test_two_tabs_at_once_send_one_bit(certain: JoinServer, browser: Browser):
     token = new_token()
     barrier = threading.Barrier(2)

@@ -204,7 +204,8 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
 
     @app.post("/v1/campaigns/{id}/link", status_code=201, tags=tags, summary="One open link with a limit")
     async def link(id: CampaignId, form: LinkForm, by: Admin) -> LinkMade:
-        return LinkMade(invite=await service.campaigns.open_link(id, form.places, by.name))
+        invite, code = await service.campaigns.open_link(id, form.places, by.name, coded=form.code)
+        return LinkMade(invite=invite, code=code)
 
     def turn(name: str, act: Callable[[str, str], Awaitable[None]], after: str) -> None:
         @app.post(f"/v1/campaigns/{{id}}/{name}", tags=tags, summary=f"{name} the campaign", name=name)

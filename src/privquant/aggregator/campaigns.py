@@ -11,7 +11,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ from privquant.aggregator.shuffle_plan import ShuffleDraft, plan_in_words
 from privquant.aggregator.shuffle_promise import terms_of
 from privquant.aggregator.snapshots import STEP, shown_counts, shown_heard
 from privquant.aggregator.store import schema
-from privquant.aggregator.store.base import CampaignRow, DeviceStore, Erasure
+from privquant.aggregator.store.base import CampaignRow, Counts, DeviceStore, Erasure
 from privquant.aggregator.store.operator_queries import (
     as_dict,
     find_campaign,
@@ -49,11 +49,13 @@ from privquant.privacy.coin import flip_threshold, real_epsilon
 from privquant.validation import check_epsilon
 from privquant.wire import (
     SHUFFLED_VERSION,
+    Claim,
     Invite,
     Manifest,
     SealKey,
     Waves,
     fingerprint,
+    new_code,
     new_nonce,
     new_token,
     public_key_of,
@@ -70,6 +72,13 @@ ALARM_SECONDS = 10.0
 """For how long the number of alarms is not counted again."""
 DAY = 86_400
 ONE_WAVE = Waves()
+
+
+Estimating = Callable[[Manifest, Sequence[Counts]], Awaitable[list[Estimate]]]
+
+
+async def in_a_thread(manifest: Manifest, counts: Sequence[Counts]) -> list[Estimate]:
+    return await asyncio.to_thread(estimates_of, manifest, counts)
 
 
 class WrongState(PrivquantError):
@@ -192,8 +201,8 @@ class Campaigns:
             self._alarms = sum(line["alarm"] and line["state"] != "closed" for line in await self.overview())
         return self._alarms
 
-    async def show(self, identity: str) -> dict[str, Any]:
-        """State, progress and estimates; while it runs, as of its last snapshot."""
+    async def show(self, identity: str, estimate: Estimating | None = None) -> dict[str, Any]:
+        """State, progress and estimates; while it runs, as of its last snapshot. estimate: who computes them."""
         async with reading(self.engine) as db:
             number, state, manifest = await find_campaign(db, identity)
             if manifest.shuffle is not None:
@@ -207,7 +216,7 @@ class Campaigns:
             share = (
                 await db.execute(select(schema.campaign.c.pace).where(schema.campaign.c.no == number))
             ).scalar_one()
-        estimates = await asyncio.to_thread(estimates_of, manifest, counts)
+        estimates = await (estimate or in_a_thread)(manifest, counts)
         heard = sum(row.answered for row in counts)
         return {
             "id": identity,
@@ -253,20 +262,25 @@ class Campaigns:
         mark = fingerprint(manifest.issuer)
         return [Invite(self.url, identity, mark, token=token).to_url() for token in tokens]
 
-    async def open_link(self, identity: str, places: int, by: str) -> str:
-        """One link for many, with a limit. A second call replaces the link and keeps the places taken."""
+    async def open_link(
+        self, identity: str, places: int, by: str, *, coded: bool = False
+    ) -> tuple[str, str | None]:
+        """One link for many, with a limit, and the code it needs if `coded`.
+
+        A second call replaces both and keeps the places taken.
+        """
         if places < 1:
             raise InvalidInput(f"an open link has at least 1 place, got {places}")
         number, _, manifest = await self._open(identity)
-        secret = new_token()
+        secret, code = new_token(), new_code() if coded else None
         async with writing(self.engine) as db:
             table = schema.link
-            values = {"secret": hash_link(secret), "places": places}
+            values = {"secret": hash_link(secret, code), "places": places}
             kept = await db.execute(update(table).where(table.c.campaign == number).values(values))
             if kept.rowcount == 0:
                 await db.execute(insert(table).values(campaign=number, taken=0, **values))
             await note(db, by, "open link", identity, f"{places} places")
-        return Invite(self.url, identity, fingerprint(manifest.issuer), link=secret).to_url()
+        return Invite(self.url, identity, fingerprint(manifest.issuer), link=secret).to_url(), code
 
     async def pause(self, identity: str, by: str) -> None:
         """Hand out no queries. Reports to queries handed out before still count."""
@@ -454,12 +468,14 @@ def _check_waves(waves: Waves) -> None:
         raise InvalidInput(f"waves.count is needed: 1 wave leaves nothing to open {waves.seconds} seconds later")
 
 
-def hash_link(secret: str) -> bytes:
-    return hashlib.sha256(b"privquant/link/1\x00" + secret.encode("ascii")).digest()
+def hash_link(secret: str, code: str | None = None) -> bytes:
+    """What is stored of an open link; with a code only both together match it."""
+    label = b"privquant/link/1\x00" if code is None else b"privquant/link/2\x00"
+    return hashlib.sha256(label + (secret + (code or "")).encode("ascii")).digest()
 
 
-def link_matches(secret: str, stored: bytes) -> bool:
-    return secrets.compare_digest(hash_link(secret), stored)
+def link_matches(claim: Claim, stored: bytes) -> bool:
+    return secrets.compare_digest(hash_link(claim.link, claim.code), stored)
 
 
 def plain(estimate: Estimate) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from privquant.domain import Integers
 from privquant.planning.plan import plan
 from privquant.planning.statement import liars_in_a_run
 from privquant.privacy.coin import real_epsilon
+from privquant.wire import Manifest
 
 _STEPS = (0.1, 0.2, 0.4, 1.0, 2.5, 5.0, 10.0)  # times the users of a plan, where its picture is computed
 
@@ -89,7 +90,9 @@ def add_console(app: FastAPI, service: Service) -> None:
     @app.get("/v1/campaigns/{id}/liars", tags=tags, summary="What a share of liars could do to the answer")
     async def liars(id: CampaignId, _by: Anyone, share: Annotated[float, Query(ge=0, le=0.5)] = 0.01) -> Liars:
         manifest = await _known(service, id)
-        epsilon = real_epsilon(manifest.flip_threshold)
+        rounds = () if manifest.shuffle is None else manifest.shuffle.rounds
+        # Liars weigh the most where the coin flips the most.
+        epsilon = real_epsilon(max((row.coin for row in rounds), default=manifest.flip_threshold))
         return Liars(sentence=liars_in_a_run(share, epsilon=epsilon, quantiles=manifest.quantiles))
 
     @app.post("/v1/plan", tags=tags, summary="What a collection can reach, before anyone is asked")
@@ -107,7 +110,7 @@ def add_console(app: FastAPI, service: Service) -> None:
 SECURE = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
 
 
-async def _known(service: Service, identity: str) -> Any:
+async def _known(service: Service, identity: str) -> Manifest:
     async with reading(service.engine) as db:
         _, _, manifest = await find_campaign(db, identity)
     return manifest

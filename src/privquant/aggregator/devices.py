@@ -31,6 +31,7 @@ LONGEST_WAIT = 3_600
 
 
 _CROWD = "Many want to answer now. Everybody has a turn, and yours comes"
+_WRONG_LINK = "The campaign has no open link with this secret, or it needs a code and this is not the one"
 _CLAIMED = "All places of the open link are taken, some of them by devices that have not asked yet"
 _LATE = "The place of the open link was not used in time and has gone to others; claim one again"
 
@@ -91,8 +92,8 @@ class DeviceRoutes:
     async def _claim(self, view: CampaignView, body: bytes) -> Reply:
         claim = wire.Claim.parse(body)
         stored = await self._link_of(view.no)
-        if stored is None or not link_matches(claim.link, stored):
-            raise RequestRefused("wrong-link")
+        if stored is None or not link_matches(claim, stored):
+            raise RequestRefused("wrong-link", _WRONG_LINK)
         hashed = bytes.fromhex(claim.token_hash)
         token, term = view.office.id(hashed), _minute() + CLAIM_MINUTES
         outcome = await self._in_turn(view, token, hashed, lambda pace: Admit(view.no, token, term, pace))

@@ -108,6 +108,7 @@ class InvitesForm(_Form):
 
 class LinkForm(_Form):
     places: Annotated[int, Field(ge=1, le=_MAX)]
+    code: bool = False
 
 
 class Created(BaseModel):
@@ -120,7 +121,10 @@ class Created(BaseModel):
 
 
 class LinkMade(BaseModel):
+    """code: what is to be typed beside it, where one was asked for."""
+
     invite: str
+    code: str | None = None
 
 
 class StateForm(BaseModel):

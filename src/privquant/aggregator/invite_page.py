@@ -73,6 +73,15 @@ safe to run it again after a failure: the coin is thrown once.</p>
 """
 
 _MISSING = "<p>The address may be incomplete, or the campaign was deleted.</p>"
+_BARE = """
+<p>This page answers an invite. It needs a browser that runs scripts.</p>
+<div id="own">
+<p>The device of the privquant package answers without this page. Between the quotes belongs its whole address:</p>
+<pre>pip install 'privquant[cli,device]'
+privquant policy 'https://...'
+privquant answer 'https://...' VALUE --policy policy.toml</pre>
+</div>
+"""
 _ROOM = "<p>This page draws the code of an open link. It needs a browser that runs scripts.</p>"
 _STYLE = "pages/shared/page.css"
 _LONGEST_POLICY = 5_000  # characters: what a person may want to copy from a page
@@ -107,6 +116,13 @@ def missing_page(up: str) -> str:
     """up: the way from the page's address to the server's root."""
     style = f'<link rel="stylesheet" href="{up}assets/{_STYLE}">'
     return _PAGE.format(title="There is no such campaign", head=style, mark="", body=_MISSING)
+
+
+def bare_page() -> str:
+    """The page of any invite, for who serves it from a place of their own: nothing in it is of a campaign."""
+    return _PAGE.format(
+        title="Answer with one bit", head=head_of("pages/join/main.js", "../", _STYLE), mark="", body=_BARE.strip()
+    )
 
 
 def room_page() -> str:

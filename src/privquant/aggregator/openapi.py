@@ -25,6 +25,12 @@ def _object(**properties: Any) -> dict[str, Any]:
 
 
 _REPORT = _object(token=_TOKEN, ticket=_TICKET, bit={"type": "integer", "enum": [0, 1]})
+_CODED_CLAIM = _object(
+    link=_TOKEN,
+    token_hash=_HASH,
+    code={"type": "string", "pattern": "^[0-9a-hjkmnp-tv-z]{8}$"},
+    version={"type": "integer", "enum": [wire.CODED_CLAIM]},
+)
 _STATUS = _object(status={"type": "string"})
 _RESULT = {
     "type": "object",
@@ -52,7 +58,7 @@ _TOLD = {
     wire.CLAIMS: _Told(
         "Take a place of the open link",
         {"201": _json(_STATUS, "A place was taken"), "200": _json(_STATUS, "This token has one already")},
-        _object(link=_TOKEN, token_hash=_HASH),
+        {"oneOf": [_object(link=_TOKEN, token_hash=_HASH), _CODED_CLAIM]},
     ),
     wire.QUERY: _Told(
         "The threshold of a token; the same one however often it asks",

@@ -139,8 +139,8 @@ class _Server(uvicorn.Server):
         except Exception as error:
             self.failure, self.should_exit = error, True
             return
-        await self._admin.begin(self._admin_socket)
         await super().startup(sockets)
+        await self._admin.begin(self._admin_socket)  # which says "ready": devices are let in before
         self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

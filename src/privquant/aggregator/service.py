@@ -15,6 +15,7 @@ from privquant.aggregator.campaign_picture import picture
 from privquant.aggregator.campaigns import Campaigns, WrongState
 from privquant.aggregator.causes import DAMAGED
 from privquant.aggregator.devices import DeviceRoutes
+from privquant.aggregator.estimator import Estimator
 from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.health import PROBE_SECONDS, Health
 from privquant.aggregator.keys import KeyMissing, KeyUnusable, open_keys
@@ -80,7 +81,8 @@ class Service:
         self._publisher = Publisher(
             self.store, self.cache.refresh_one, Snapshots(self.engine, self.settings.snapshot_reports).advance
         )
-        self.live = Live(partial(picture, self.campaigns), partial(self.store.campaigns, live=True))
+        self._estimator = Estimator()
+        self.live = Live(partial(picture, self.campaigns, self._estimator))
         self.group.start()
         self._repeat("refresh", self.settings.refresh, self.cache.refresh)
         self._repeat("publish", self.settings.publish, self._publish)
@@ -91,7 +93,6 @@ class Service:
             await self._done(name, work)  # nobody is told "ready" before it is known
             self._repeat(name, PROBE_SECONDS, work)
         self._repeat("deadlines", _DEADLINES, self._close_over)
-        self.live.start()
         self.started = True
         say("started", store="postgresql" if self.settings.database else "sqlite")
 
@@ -99,6 +100,7 @@ class Service:
         """Commit what was taken in, then close."""
         self.started = False
         await self.live.stop()
+        await self._estimator.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

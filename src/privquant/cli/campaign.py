@@ -249,11 +249,19 @@ def _bar(total: int) -> Iterator[Callable[[int], None]]:
 def link(
     campaign: Identity,
     places: Annotated[int, typer.Argument(help="How many may answer through it.")],
+    code: Annotated[bool, typer.Option("--code", help="It needs a code beside it, which is printed too.")] = False,
     server: Server = HERE,
 ) -> None:
-    """Print one open link for many people. A new one replaces the old."""
+    """Print one open link for many people. A new one replaces the old.
+
+    Whoever has the link can answer through it, and more than once: for one answer a person hand out invites.
+    """
     identity = _whole(server, campaign)
-    typer.echo(call(server, "POST", f"/v1/campaigns/{identity}/link", {"places": places})["invite"])
+    form = {"places": places} | ({"code": True} if code else {})
+    made = call(server, "POST", f"/v1/campaigns/{identity}/link", form)
+    typer.echo(made["invite"])
+    if code:
+        typer.echo(f"code: {made['code'][:4]}-{made['code'][4:]}")
 
 
 def _turn(name: str) -> Any:
@@ -285,7 +293,7 @@ def merge(
     exports: Annotated[list[Path], typer.Argument(help="What `campaign export` wrote at each aggregator.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Add up the counts of several aggregators of one campaign and print what they say together; needs no server."""
+    """Add up the counts of several aggregators of one campaign, and print what they say. Needs no server."""
     from privquant.aggregator.merging import merged_estimates
 
     forms = []
