@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from privquant import lab
+from privquant._numba import runs_compiled
 from privquant.aggregator.campaign_protocol import CampaignProtocol, campaign_options
 from privquant.aggregator.operators import add_operator
 from privquant.aggregator.pace import LONGEST_PERIOD, Crowd, Pace
@@ -202,6 +203,7 @@ def line(title: str, errors: list[float], good: float, rest: str = "") -> None:
     print(f"{title:<18} {statistics.mean(errors):.4f} +- {spread:.4f}  {good:.3f}  {rest}", flush=True)
 
 
+@runs_compiled
 def in_process(given: argparse.Namespace) -> None:
     print("                   mean rank error   success  seconds to the end, wait mean / longest, requests, trips")
     for name in given.shapes:
@@ -226,9 +228,10 @@ def in_process(given: argparse.Namespace) -> None:
 class Http:
     """Campaigns of real devices, all at once, on one real server."""
 
-    def __init__(self, folder: Path, users: int, database: str, workers: int) -> None:
-        self.folder, self.users = folder, users
-        self.settings = Settings(data=folder / "data", port=free_port(), database=database, workers=workers)
+    def __init__(self, folder: Path, users: int, database: str, workers: int, patience: float) -> None:
+        self.folder, self.users, self.patience = folder, users, patience
+        ports = {"port": free_port(), "admin_port": free_port()}
+        self.settings = Settings(data=folder / "data", database=database, workers=workers, **ports)
         self.server = ServerProcess(self.settings, log=folder / "log")
         self.token = asyncio.run(self._operator())
         self.server.start()
@@ -263,7 +266,7 @@ class Http:
             "measurement": form["measurement"],
             "epsilon": EPSILON,
             "key_fingerprint": made["key_fingerprint"],
-            "patience": {},
+            "patience": {"total": self.patience},
         }
         Path(job["ledgers"]).mkdir()
         began = time.perf_counter()
@@ -292,7 +295,10 @@ class Http:
         for row in self.call("GET", f"{path}/export")["counts"]:
             counted[int(row["threshold"]), 1] += row["ones"]
             counted[int(row["threshold"]), 0] += row["answered"] - row["ones"]
-        assert +counted == sent, "counts and receipts differ"
+        failed = Counter(receipt["error"] for receipt in receipts if "error" in receipt)
+        assert not sent - counted, f"{sent - counted} acknowledged and not counted; not answered: {failed}"
+        # A device whose patience ended while it waited for the acknowledgement was counted all the same.
+        assert (counted - sent).total() <= failed.total(), f"{counted - sent} counted and not sent; {failed}"
 
     def _estimate(self, path: str) -> int:
         return int(self.call("GET", path)["estimates"][0]["value"])
@@ -303,14 +309,18 @@ def over_http(given: argparse.Namespace) -> None:
         print(f"{name}, {given.users} real devices at once, {given.http} campaigns over HTTP")
         for share in given.pace:
             with tempfile.TemporaryDirectory(prefix="privquant-pace-") as folder:
-                http = Http(Path(folder), given.users, given.database, given.workers)
+                http = Http(Path(folder), given.users, given.database, given.workers, given.patience)
                 try:
-                    pairs = [http.run(name, share, given.spread, seed) for seed in range(given.http)]
+                    pairs = []
+                    for seed in range(given.http):
+                        run, failed = http.run(name, share, given.spread, seed)
+                        pairs.append((run, failed))
+                        print(f"  {run.error:.4f}  {run.seconds:.1f} s  {len(failed)} failed", file=sys.stderr)
                 finally:
                     http.server.stop()
-            runs, failed = [run for run, _ in pairs], Counter(why for _, errors in pairs for why in errors)
+            runs, why = [run for run, _ in pairs], Counter(each for _, errors in pairs for each in errors)
             seconds = sorted(run.seconds for run in runs)
-            rest = f"{statistics.mean(seconds):.1f} s (up to {seconds[-1]:.1f}), not answered {dict(failed)}"
+            rest = f"{statistics.mean(seconds):.1f} s (up to {seconds[-1]:.1f}), not answered {dict(why)}"
             good = statistics.mean(run.success for run in runs)
             line(f"  pace {share:g}" if share else "  no pace", [run.error for run in runs], good, rest)
         line("  sequential", *sequential(name, given.users, given.http))
@@ -320,13 +330,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--campaigns", type=int, default=100)
     parser.add_argument("--users", type=int, default=USERS)
-    parser.add_argument("--pace", type=float, nargs="+", default=[0.0, 0.05, 0.1, 0.15, 0.2, 0.5])
+    parser.add_argument("--pace", type=float, nargs="*", default=[0.0, 0.05, 0.1, 0.15, 0.2, 0.5])
     parser.add_argument("--shapes", nargs="+", default=list(SHAPES))
     parser.add_argument("--spread", default="0.25")
     parser.add_argument("--rtt", type=float, default=0.1)
     parser.add_argument("--http", type=int, default=0, help="so many campaigns over HTTP instead")
     parser.add_argument("--database", default="")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--patience", type=float, default=60.0, help="of a device over HTTP; it ships with 60 s")
     given = parser.parse_args()
     began = time.perf_counter()
     (over_http if given.http else in_process)(given)

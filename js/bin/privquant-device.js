@@ -9,7 +9,7 @@ import { parseArgs } from "node:util";
 import { Device, InvalidInput, Integers, NotAnswered, TryLater, loadPolicy } from "../src/node.js";
 
 const USAGE = `Usage: privquant-device answer INVITE [VALUE] [--policy policy.json] [--ledger FILE]
-                               [--patience SECONDS] [--json]
+                               [--code CODE] [--patience SECONDS] [--json]
 
 Answer the question of an invite with one bit, through a biased coin, if the policy allows it.
 The value stays here; left out or '-', it is read from standard input.
@@ -23,6 +23,7 @@ const LONGEST_VALUE = 1000; // a value is one number; more than this is a mistak
 const OPTIONS = {
   policy: { type: "string", default: process.env.PRIVQUANT_POLICY ?? "policy.json" },
   ledger: { type: "string", default: process.env.PRIVQUANT_LEDGER },
+  code: { type: "string" },
   patience: { type: "string", default: "60" },
   json: { type: "boolean", default: false },
   help: { type: "boolean", short: "h", default: false },
@@ -100,7 +101,7 @@ async function answer([invite, value], options) {
   const patience = { total, request: Math.min(10, total) };
   const device = new Device(policy, { patience, ...(options.ledger ? { ledger: options.ledger } : {}) });
   try {
-    const receipt = await device.answer(invite, number);
+    const receipt = await device.answer(invite, number, { code: options.code ?? null });
     if (sentNow(receipt)) sayIfClamped(number, policy.measurements.get(receipt.measurement).domain);
     console.log(options.json ? jsonOf({ answered: true, ...receipt, shuffled: undefined, ...receipt.shuffled }) : sentence(receipt));
     return 0;

@@ -64,10 +64,11 @@ export class AnsweringDevice {
    *
    * Safe to call again after any failure, crash or success: a bit that was drawn is resent until it is acknowledged
    * and then never again (`value` is not looked at any more). Rejects with `Refused` when this device will not answer,
-   * `TryLater` when it could not now, `InvalidInput` when the value is no number.
+   * `TryLater` when it could not now, `InvalidInput` when the value is no number. code: what was told beside an open
+   * link that needs one.
    */
-  answer(invite, value) {
-    return this.#calling(invite, (named, caller) => this.#answer(named, caller, value));
+  answer(invite, value, { code = null } = {}) {
+    return this.#calling(invite, (named, caller) => this.#answer(withCode(named, code), caller, value));
   }
 
   /** What the campaign of `invite` asks: its manifest, checked against the invite. Nothing is drawn or written. */
@@ -189,6 +190,15 @@ export function respond(coin, index, threshold) {
   return coin.throw(Number(index <= threshold));
 }
 
+function withCode(invite, typed) {
+  if (typed === null) return invite;
+  try {
+    return invite.withCode(typed);
+  } catch (error) {
+    throw ofWire(error, () => new InvalidInput(`${error.message}; got ${given(typed, 40)}`));
+  }
+}
+
 function readInvite(invite) {
   if (invite instanceof Invite) return invite;
   try {
@@ -242,7 +252,7 @@ async function askShuffled(asked) {
 
 /** Take a place of an open link for `token`. */
 async function claim(invite, token, caller) {
-  const request = await claimRequest(invite.link, token);
+  const request = await claimRequest(invite, token);
   const body = await caller.call("POST", pathOf(invite.campaignId, "claims"), request, MAX_REQUEST);
   try {
     parseClaimReceipt(body);

@@ -11,9 +11,10 @@ export function pathOf(campaignId, what) {
   return `/v1/campaigns/${campaignId}/${what}`;
 }
 
-/** Take a place of an open link for a token the device made. */
-export async function claimRequest(link, token) {
-  return canonical({ link, token_hash: await tokenHash(token) });
+/** Take a place of an open link for a token the device made; with a code it is a claim of version 2. */
+export async function claimRequest({ link, code }, token) {
+  const form = { link, token_hash: await tokenHash(token) };
+  return canonical(code === null ? form : { ...form, code, version: 2 });
 }
 
 /** Ask for the threshold of a token, of which only the hash is sent. */

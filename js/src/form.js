@@ -112,6 +112,19 @@ export function checkToken(token, name = "token") {
   return token;
 }
 
+export function checkCode(code) {
+  if (typeof code !== "string" || !/^[0-9a-hjkmnp-tv-z]{8}$/.test(code)) {
+    throw new WireError("a code is 8 characters of 0-9 a-z without i, l, o and u");
+  }
+  return code;
+}
+
+/** The code that a person meant who typed this: capitals, spaces and dashes, o for 0, i and l for 1. */
+export function typedCode(text) {
+  const bare = String(text).toLowerCase().replace(/[- ]/g, "");
+  return checkCode(bare.replaceAll("o", "0").replace(/[il]/g, "1"));
+}
+
 export function checkHash(text, name) {
   if (typeof text !== "string" || !/^[0-9a-f]{64}$/.test(text)) {
     const given = typeof text === "string" ? `${text.length} characters` : typeof text;

@@ -32,6 +32,7 @@ const KINDS = {
   "short-batch": [422, "The batch has fewer reports than its round is forwarded with"],
   invalid: [422, "The request is well formed but asks for what is not allowed"],
   "not-yet": [425, "The wave of this token has not opened"],
+  "too-many-requests": [429, "More than the server takes at once"],
   "all-places-taken": [503, "As many devices as planned are answering now"],
   "campaign-paused": [503, "The campaign is paused"],
   unavailable: [503, "The store does not answer now; nothing was counted"],

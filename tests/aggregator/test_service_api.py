@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 import urllib.error
 import urllib.request
@@ -187,6 +188,30 @@ def test_real_devices_answer_through_an_open_link(scene: Scene, tmp_path: Path) 
     with pytest.raises(ServerRefused, match="places"):
         Device(Policy({"commute-minutes": rule}, tmp_path / "three")).answer(invite, 30)
     assert scene.stored(campaign).counted == 2
+
+
+def test_a_link_with_a_code_lets_in_who_has_both(scene: Scene, tmp_path: Path) -> None:
+    campaign = scene.campaign()
+    made = scene.call("POST", f"/v1/campaigns/{campaign}/link", {"places": 9, "code": True})
+    assert re.fullmatch("[0-9a-hjkmnp-tv-z]{8}", made["code"])
+    rule = Rule(Integers(0, 999), max_epsilon=1.0)
+
+    def answer(name: str, invite: str, code: str | None = None) -> str:
+        return Device(Policy({"commute-minutes": rule}, tmp_path / name)).answer(invite, 30, code=code).status
+
+    typed = f" {made['code'][:4].upper()}-{made['code'][4:]}".replace("0", "o")
+    assert answer("one", made["invite"], typed) == "counted"
+    assert answer("two", f"{made['invite']}&c={made['code']}") == "counted"
+    wrong = made["code"][:-1] + ("2" if made["code"][-1] != "2" else "3")
+    for code in (None, wrong):
+        with pytest.raises(ServerRefused, match="needs a code"):
+            answer("three", made["invite"], code)
+    assert answer("three", made["invite"], made["code"]) == "counted"
+    with pytest.raises(InvalidInput, match="a code is 8 characters"):
+        answer("four", made["invite"], "short")
+    again = scene.call("POST", f"/v1/campaigns/{campaign}/link", {"places": 9})
+    assert again["code"] is None
+    assert answer("five", again["invite"]) == "counted"
 
 
 def test_waves_admit_tokens_by_their_hash_not_by_their_wish(scene: Scene) -> None:

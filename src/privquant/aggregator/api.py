@@ -7,6 +7,7 @@ device routes, which `AsgiApp` answers before they get here; its document has th
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any, cast
 
@@ -152,7 +153,10 @@ def _add_health(app: FastAPI, service: Service) -> None:
         "/metrics", tags=["health"], summary="Prometheus", response_class=Response, responses={200: _text("plain")}
     )
     async def shown() -> Response:
-        return Response(metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        with suppress(Unavailable, SQLAlchemyError, OSError):  # a store that does not answer has its own sign
+            metrics.alarmed.set(await service.campaigns.alarmed())
+        text = metrics.render() + await service.campaign_metrics.render()
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/v1/key", tags=["health"], summary="The key that signs new manifests")
     async def key() -> dict[str, str]:
@@ -201,7 +205,8 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
 
     @app.post("/v1/campaigns/{id}/link", status_code=201, tags=tags, summary="One open link with a limit")
     async def link(id: CampaignId, form: LinkForm, by: Admin) -> LinkMade:
-        return LinkMade(invite=await service.campaigns.open_link(id, form.places, by.name))
+        invite, code = await service.campaigns.open_link(id, form.places, by.name, coded=form.code)
+        return LinkMade(invite=invite, code=code)
 
     def turn(name: str, act: Callable[[str, str], Awaitable[None]], after: str) -> None:
         @app.post(f"/v1/campaigns/{{id}}/{name}", tags=tags, summary=f"{name} the campaign", name=name)

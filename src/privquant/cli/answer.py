@@ -45,6 +45,7 @@ def answer(
         Path | None,
         typer.Option(envvar="PRIVQUANT_LEDGER", help="Where answers are kept, if not where the policy says."),
     ] = None,
+    code: Annotated[str | None, typer.Option(help="The code of an open link that needs one.")] = None,
     patience: Annotated[float, typer.Option(help="Seconds to go on trying before giving up for now.")] = 60.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -63,7 +64,7 @@ def answer(
     number = _number(sys.stdin.read(LONGEST_VALUE + 1) if value in (None, "-") else str(value))
     waits = Patience(total=patience, request=min(10.0, patience))
     try:
-        receipt = Device(rules, ledger=ledger, patience=waits).answer(invite, number)
+        receipt = Device(rules, ledger=ledger, patience=waits).answer(invite, number, code=code)
     except NotAnswered as refusal:
         raise said_no(refusal, as_json) from None
     if receipt.sent_now:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from privquant.device.answer_states import Event, State
-from privquant.device.invited import manifest_of, origin_of, read_invite
+from privquant.device.invited import manifest_of, origin_of, read_invite, with_code
 from privquant.device.ledger import Ledger
 from privquant.device.ledger_format import Answer
 from privquant.device.limits import (
@@ -85,14 +85,16 @@ class Device:
         self._transport = transport
         self._patience = patience or Patience()
 
-    def answer(self, invite: str | Invite, value: float) -> Receipt:
+    def answer(self, invite: str | Invite, value: float, *, code: str | None = None) -> Receipt:
         """Answer the question of `invite` about `value`, which is clamped to the domain.
 
         Safe to call again after any failure, crash or success: a bit that was drawn is resent until it is
         acknowledged and then never again (`value` is not looked at any more). Raises `Refused` when this
         device will not answer, `TryLater` when it could not now, `InvalidInput` when the value is no number.
+
+        code: what was told beside an open link that needs one.
         """
-        named = read_invite(invite)
+        named = read_invite(invite) if code is None else with_code(read_invite(invite), code)
         origin = origin_of(named, allow_http=self.policy.allow_http)
         transport = self._transport or Transport()
         try:
@@ -202,7 +204,7 @@ def _report(answer: Answer) -> bytes:
 
 def _claim(invite: Invite, link: str, token: str, caller: Caller) -> None:
     """Take a place of an open link for `token`."""
-    body = Claim(link, token_hash(token)).to_bytes()
+    body = Claim(link, token_hash(token), invite.code).to_bytes()
     response = caller.call(CLAIMS, invite.campaign_id, body)
     try:
         parse_claim_receipt(response.body)

@@ -56,6 +56,7 @@ from privquant.wire.envelope import sign_manifest as sign_manifest
 from privquant.wire.exchange import ALREADY_CLAIMED as ALREADY_CLAIMED
 from privquant.wire.exchange import ALREADY_COUNTED as ALREADY_COUNTED
 from privquant.wire.exchange import CLAIMED as CLAIMED
+from privquant.wire.exchange import CODED_CLAIM as CODED_CLAIM
 from privquant.wire.exchange import COUNTED as COUNTED
 from privquant.wire.exchange import MAX_TICKET as MAX_TICKET
 from privquant.wire.exchange import Claim as Claim
@@ -80,10 +81,12 @@ from privquant.wire.form import SignatureError as SignatureError
 from privquant.wire.form import TrustError as TrustError
 from privquant.wire.form import WireError as WireError
 from privquant.wire.form import canonical as canonical
+from privquant.wire.form import check_code as check_code
 from privquant.wire.form import check_hash as check_hash
 from privquant.wire.form import check_token as check_token
 from privquant.wire.form import exact_fields as exact_fields
 from privquant.wire.form import fingerprint as fingerprint
+from privquant.wire.form import new_code as new_code
 from privquant.wire.form import new_token as new_token
 from privquant.wire.form import parse_json as parse_json
 from privquant.wire.form import parse_object as parse_object
@@ -92,6 +95,7 @@ from privquant.wire.form import real_from_wire as real_from_wire
 from privquant.wire.form import real_to_wire as real_to_wire
 from privquant.wire.form import token_from_bytes as token_from_bytes
 from privquant.wire.form import token_hash as token_hash
+from privquant.wire.form import typed_code as typed_code
 from privquant.wire.form import whole_from_wire as whole_from_wire
 from privquant.wire.form import whole_to_wire as whole_to_wire
 from privquant.wire.invite import LOOPBACK as LOOPBACK

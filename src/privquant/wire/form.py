@@ -34,6 +34,9 @@ MAX_BATCH_REQUEST = 4 * 2**20
 
 TOKEN_BYTES = 16
 
+_CODE_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"  # none that is read for another
+CODE_LENGTH = 8
+
 _HEX64 = re.compile(r"[0-9a-f]{64}")
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,19}")
 
@@ -183,6 +186,23 @@ def token_from_bytes(data: bytes) -> str:
 def check_token(token: Any, name: str = "token") -> str:
     from_base64(token, TOKEN_BYTES, name)
     return str(token)
+
+
+def new_code() -> str:
+    """A fresh code of an open link: 40 bits from the operating system, to be told and typed by people."""
+    return "".join(secrets.choice(_CODE_LETTERS) for _ in range(CODE_LENGTH))
+
+
+def check_code(code: Any) -> str:
+    if not isinstance(code, str) or len(code) != CODE_LENGTH or not set(code) <= set(_CODE_LETTERS):
+        raise WireError(f"a code is {CODE_LENGTH} characters of 0-9 a-z without i, l, o and u")
+    return code
+
+
+def typed_code(text: str) -> str:
+    """The code that a person meant who typed this: capitals, spaces and dashes, o for 0, i and l for 1."""
+    bare = text.lower().replace("-", "").replace(" ", "")
+    return check_code(bare.translate(str.maketrans("oil", "011")))
 
 
 def token_hash(token: str) -> str:

@@ -12,6 +12,7 @@ import os
 import sqlite3
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -109,13 +110,15 @@ class _Traffic:
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
         self._counted: dict[int, list[int]] = {}  # campaign: heard, in flight
+        self._landed: Counter[int] = Counter()  # reports of this transaction; their rows are written at its end
 
     def has_place(self, campaign: int, token: bytes, pace: Pace | None) -> bool:
         if pace is None:
             return True
         if campaign not in self._counted:
             self._counted[campaign] = list(self._db.execute(sql.IN_FLIGHT, (campaign,)).fetchone())
-        if pace.places(*self._counted[campaign]) > 0:
+        heard, flying = self._counted[campaign]
+        if pace.places(heard + self._landed[campaign], flying) > 0:
             return True
         return self._db.execute(_IS_FLYING, (campaign, token)).fetchone() is not None
 
@@ -126,9 +129,9 @@ class _Traffic:
 
     def land(self, campaign: int, token: bytes) -> None:
         """A report was counted."""
+        self._landed[campaign] += 1
         landed = self._db.execute(_LAND, (campaign, token)).rowcount
         if campaign in self._counted:
-            self._counted[campaign][0] += 1
             self._counted[campaign][1] -= landed
 
 
