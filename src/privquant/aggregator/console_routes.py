@@ -18,6 +18,7 @@ from privquant.aggregator.console_page import console_page
 from privquant.aggregator.operator_access import Anyone, CampaignId
 from privquant.aggregator.page_files import HEADERS
 from privquant.aggregator.page_routes import CodeForm, code_of
+from privquant.aggregator.replies import RequestRefused
 from privquant.aggregator.service import Service
 from privquant.aggregator.store.operator_queries import find_campaign, reading
 from privquant.domain import Integers
@@ -91,7 +92,10 @@ def add_console(app: FastAPI, service: Service) -> None:
     @app.post("/v1/plan", tags=tags, summary="What a collection can reach, before anyone is asked")
     async def planned(form: PlanForm, _by: Anyone) -> Planned:
         asked = (form.size, form.users, form.alpha, form.epsilon, form.confidence, form.quantile)
-        return await asyncio.to_thread(_plan, *asked)
+        try:
+            return await asyncio.to_thread(_plan, *asked)
+        except ArithmeticError as error:
+            raise RequestRefused("invalid", "these numbers are too extreme to plan with") from error
 
     code: dict[str, Any] = {"content": {"image/svg+xml": {"schema": {"type": "string"}}}, "description": "OK"}
 
