@@ -6,6 +6,7 @@ python tests/shuffle_vectors.py > docs/vectors/shuffle.json
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -13,6 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 import hpke_twin
 from privquant import wire
+from privquant.device import ledger_format as records
+from privquant.device import spending
+from privquant.device.answer_states import Event
 from privquant.domain import Integers
 from privquant.privacy.coin import flip_threshold
 from privquant.wire import sealing
@@ -34,6 +38,25 @@ def shuffle(**changes: Any) -> wire.Shuffle:
     }
     return wire.Shuffle(**(form | changes))
 
+
+# Local epsilons 0.1 % below and above the largest that keeps (epsilon, delta).
+ACCOUNTING = tuple(
+    (epsilon, delta, round(side * most, 6), batch, side < 1)
+    for epsilon, delta, batch, most in (
+        (0.1, 1e-08, 100, 0.21375),
+        (0.1, 1e-08, 10000, 1.83654),
+        (0.1, 1e-06, 1000000, 6.56736),
+        (0.5, 1e-08, 1000, 2.23510),
+        (0.5, 1e-10, 100000, 6.31537),
+        (1.0, 1e-06, 50, 1.20511),
+        (1.0, 1e-06, 1000, 3.45069),
+        (1.0, 1e-08, 100000, 7.61627),
+        (1.0, 1e-08, 1000000, 9.91520),
+        (2.0, 1e-08, 1000, 3.78228),
+        (2.0, 1e-12, 100000, 7.86221),
+    )
+    for side in (0.999, 1.001)
+)
 
 ROUNDS = ((1000, 2.5), (1500, 2.75), (40_000, 6.0))
 
@@ -91,6 +114,29 @@ def sealed_row(round: int, bit: int, seed: int) -> dict[str, Any]:
     }
 
 
+def accounting_rows() -> list[dict[str, Any]]:
+    """Rounds just inside and just outside of their promise; deltas as exact accounting has them."""
+    return [
+        {"epsilon": epsilon, "delta": delta, "coin": str(flip_threshold(local)), "batch": batch, "keeps": kept}
+        for epsilon, delta, local, batch, kept in ACCOUNTING
+    ]
+
+
+def ledger() -> str:
+    """A device's ledger with an announcement and a shuffled answer in it, drawn, sent and acknowledged."""
+    row = sealed_row(0, 1, 101)
+    costs = spending.shuffled(1.0, 1e-8, int(row["coin"]))
+    sealed = wire.sealed_to_wire(bytes.fromhex(row["sealed"]))
+    shuffled = records.Shuffled(0, sealed, "https://shuffle.example.org", costs.epsilon, costs.delta, 950)
+    answer = records.Answer(
+        "commute-minutes", manifest().id, int(row["coin"]), THRESHOLDS[0], 1, "A" * 22, "", shuffled=shuffled
+    )
+    raw = replace(records.read(b""), secret=bytes(range(32))).append_announced(manifest().id, 0, THRESHOLDS[0])
+    for event in Event:
+        raw += records.read(raw).append(event, answer)
+    return raw.decode("ascii")
+
+
 def vectors() -> dict[str, Any]:
     made = manifest()
     chain = wire.announcements(made.id, THRESHOLDS)
@@ -102,7 +148,8 @@ def vectors() -> dict[str, Any]:
         "about": (
             "Private keys are 32 raw bytes in hex: Ed25519 of issuer and shuffler, X25519 of the seal key. Every "
             "envelope is canonical JSON. Each sealed row opens under its info to its bit and under no other info; "
-            "sealed with the ephemeral key it comes out as given."
+            "sealed with the ephemeral key it comes out as given. accounting: whether that many honest reports "
+            "through the coin, shuffled, keep (epsilon, delta)."
         ),
         "keys": {
             "issuer": ISSUER.private_bytes_raw().hex(),
@@ -117,6 +164,8 @@ def vectors() -> dict[str, Any]:
         "sealed": sealed,
         "report": wire.SealedReport("A" * 22, 0, of_first[0]).to_bytes().decode(),
         "batch": wire.sign_part(part, made, SHUFFLER).decode(),
+        "accounting": accounting_rows(),
+        "ledger": ledger(),
         "notice": wire.sign_notice(notice, made, SHUFFLER).decode(),
     }
 

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 import hpke_twin
 import shuffle_vectors as known
 from privquant import wire
+from privquant.device import ledger_format as records
 from privquant.errors import InvalidInput
+from privquant.privacy.shuffle_check import keeps
 
 ROOT = Path(__file__).parent
 VECTORS = ROOT.parent / "docs" / "vectors" / "shuffle.json"
@@ -448,6 +450,13 @@ def test_each_role_has_its_routes() -> None:
 def test_the_vectors_in_the_docs_are_the_ones_the_code_gives() -> None:
     stored = json.loads(VECTORS.read_text())
     assert {name: stored[name] for name in known.vectors()} == known.vectors()
+    for row in stored["accounting"]:
+        asked = {name: row[name] for name in ("epsilon", "delta", "batch")}
+        assert keeps(coin=int(row["coin"]), **asked) is row["keeps"]
+    book = records.read(stored["ledger"].encode())
+    (answer,) = book.answers["commute-minutes"].values()
+    assert (answer.state, answer.bit, answer.shuffled.batch) == ("acked", 1, 950)
+    assert book.announced == {stored["campaign"]: {0: known.THRESHOLDS[0]}}
     made = known.manifest()
     assert opened(stored["envelope"].encode(), made) == made
     key = X25519PrivateKey.from_private_bytes(bytes.fromhex(stored["keys"]["seal"]))

@@ -54,18 +54,29 @@ function sayIfClamped(value, domain) {
   console.error(`privquant: ${value} lies outside ${domain.low} .. ${domain.high} and was taken as ${end}`);
 }
 
+function sentNow(receipt) {
+  return receipt.status === "counted" || receipt.status === "accepted";
+}
+
 function sentence(receipt) {
-  const how = receipt.status === "counted" ? "Answered" : "Answered before, and no further bit leaves";
+  const how = sentNow(receipt) ? "Answered" : "Answered before, and no further bit leaves";
+  const more = receipt.shuffled;
+  const sealed = more ? `, sealed to the issuer, in round ${more.round}` : "";
+  const sums = more
+    ? `epsilon ${receipt.spent} of ${receipt.lifetime}, delta ${more.spent_delta} of ${more.lifetime_delta}, ` +
+      `local epsilon ${more.spent_local_epsilon} of ${more.lifetime_local_epsilon}`
+    : `${receipt.spent} of ${receipt.lifetime}`;
   return (
     `${how}: is ${receipt.measurement} at most ${receipt.asked}? ` +
-    `The one bit that left this device is ${receipt.bit}. ${receipt.guarantee} ` +
-    `Spent so far on this measurement: ${receipt.spent} of ${receipt.lifetime}.`
+    `The one bit that left this device${sealed} is ${receipt.bit}. ${receipt.guarantee} ` +
+    `Spent so far on this measurement: ${sums}.`
   );
 }
 
 /** JSON with whole numbers of any size: those beyond 2^53 stand there in full. */
 function jsonOf(form) {
-  const fields = Object.entries(form).map(
+  const given = Object.entries(form).filter(([, value]) => value !== undefined);
+  const fields = given.map(
     ([name, value]) => `${JSON.stringify(name)}: ${typeof value === "bigint" ? value : JSON.stringify(value)}`,
   );
   return `{${fields.join(", ")}}`;
@@ -91,8 +102,8 @@ async function answer([invite, value], options) {
   const device = new Device(policy, { patience, ...(options.ledger ? { ledger: options.ledger } : {}) });
   try {
     const receipt = await device.answer(invite, number, { code: options.code ?? null });
-    if (receipt.status === "counted") sayIfClamped(number, policy.measurements.get(receipt.measurement).domain);
-    console.log(options.json ? jsonOf({ answered: true, ...receipt }) : sentence(receipt));
+    if (sentNow(receipt)) sayIfClamped(number, policy.measurements.get(receipt.measurement).domain);
+    console.log(options.json ? jsonOf({ answered: true, ...receipt, shuffled: undefined, ...receipt.shuffled }) : sentence(receipt));
     return 0;
   } catch (error) {
     if (error instanceof NotAnswered) return tellRefusal(error, options.json);

@@ -172,7 +172,7 @@ async def opened(settings: Settings) -> tuple[Host, str, list[Query]]:
     host = Host(settings)
     await migrate(host.engine)
     campaign = await host.campaigns.create(DRAFT, "tester")
-    return host, campaign, [query for query, _ in await host.store.published(1)]
+    return host, campaign, [query for query, _ in (await host.store.published(1)).queries]
 
 
 async def watched(settings: Settings, reports: int) -> tuple[list[Answers], list[str]]:
@@ -245,7 +245,7 @@ def test_a_snapshot_survives_being_packed() -> None:
 
 def test_metrics_are_no_clock_of_single_reports(scene: Scene) -> None:
     """Whatever moves with one report moves in steps; a twin that counts at once would move every time."""
-    campaign = scene.campaign()
+    campaign = scene.campaign(pace=0)
     tokens = scene.tokens(campaign, 40)
     tickets = []
 

@@ -238,9 +238,12 @@ def test_what_a_campaign_cannot_run_is_refused(change: dict[str, Any], reason: s
         build_protocol(manifest(**change))
 
 
-def test_isotonic_campaigns_spread_unless_told_otherwise() -> None:
-    assert dict(campaign_options("isotonic", ())) == {"spread": "0.25"}
-    assert dict(campaign_options("isotonic", (("spread", "0.0"),))) == {"spread": "0.0"}
+def test_isotonic_campaigns_spread_and_are_guarded_unless_told_otherwise() -> None:
+    assert dict(campaign_options("isotonic", ())) == {"spread": "0.25", "guard": True}
+    assert dict(campaign_options("isotonic", (("spread", "0.0"), ("guard", False)))) == {
+        "spread": "0.0",
+        "guard": False,
+    }
     assert campaign_options("bayeslearn", ()) == ()
 
 

@@ -70,6 +70,7 @@ def test_killed_at_every_point_and_again_on_the_way_back_there_is_one_sealed_rep
     plans += [[at, at] for at in range(1, total + 1)]
     plans += [[at, total // 2, at // 2 + 1] for at in range(total // 3, total + 1)]
     one_sealed_report_for_each(crashes, server, plans)
+    print(f"{crashes.kills} kills over {len(plans)} answers, {total} points")
     assert crashes.kills >= 200
 
 

@@ -62,7 +62,7 @@ class Browser(Chromium):
             session,
             width=width,
             height=height,
-            deviceScaleFactor=2 if size == PHONE else 1,
+            deviceScaleFactor=1,
             mobile=size == PHONE,
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -89,7 +89,7 @@ class Page(Tab):
     def value(self, expression: str) -> Any:
         return self.run(f"return {expression};")
 
-    def until(self, expression: str, seconds: float = 20) -> Any:
+    def until(self, expression: str, seconds: float = 40) -> Any:
         """Wait for an expression to be true; its value."""
         give_up = time.monotonic() + seconds
         while True:
@@ -106,7 +106,7 @@ class Page(Tab):
                 raise AssertionError(f"never true: {expression}; the page shows:\n{shown}\n{self.complaints()}")
             time.sleep(0.03)
 
-    def sees(self, text: str, seconds: float = 20) -> None:
+    def sees(self, text: str, seconds: float = 40) -> None:
         self.until(f"document.body.innerText.includes({json.dumps(text)})", seconds)
 
     def text(self) -> str:

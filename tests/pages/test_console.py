@@ -16,6 +16,7 @@ from browser import Browser, Page
 from people import answer_all, minutes
 from scene import Scene
 
+from privquant.aggregator.operator_client import Refusal
 from privquant.aggregator.operators import add_operator, remove_operator
 from privquant.aggregator.store.migrate import open_engine
 
@@ -185,6 +186,17 @@ def test_the_planner_says_what_a_form_can_reach(browser: Browser, scene: Scene):
     planned = scene.call("POST", "/v1/plan", {"size": 601, "alpha": 0.03, "epsilon": 1.0, "confidence": 0.95})
     assert users == -(-planned["value"] // 1)
     assert page.complaints() == []
+
+
+@pytest.mark.parametrize("extreme", [{"epsilon": 1e-9, "users": 10**12}, {"epsilon": 1e-9, "alpha": 1e-300}])
+def test_a_plan_of_extremes_is_answered_or_refused_in_words(scene: Scene, extreme: dict[str, float]):
+    codes = set()
+    try:
+        scene.call("POST", "/v1/plan", {"size": 2**63, "confidence": 0.95, "quantile": 1e-300} | extreme)
+    except Refusal as refused:
+        codes.add(refused.code)
+    assert codes <= {"invalid"}
+    assert '"level": "error"' not in scene.log.read_text()
 
 
 def test_what_a_form_may_not_say_is_said_beside_it(browser: Browser, scene: Scene):

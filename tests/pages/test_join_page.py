@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 from browser import PHONE, Browser, Page
-from join_server import JoinServer
+from join_server import JoinServer, ShuffleJoinServer
 from loopback import TICKET, Campaign, Server, campaign, reply
 
 from privquant.domain import Grid, Integers
@@ -123,6 +123,17 @@ def test_a_second_answer_from_the_same_browser_is_refused(certain: JoinServer, b
     assert all(quiet(each) for each in (page, again, other, third))
 
 
+def test_the_page_that_knows_no_campaign_answers_too(server: JoinServer, browser: Browser):
+    """What `scripts/page_hashes.py --copy` writes, for who serves the page from a place of their own."""
+    server.bare = True
+    page = browser.visit(server.invite())
+    page.sees("How many steps, in thousands?")
+    answer(page, 30)
+    page.sees("Thank you")
+    assert [len(bits) for bits in server.bits.values()] == [1]
+    assert quiet(page)
+
+
 def test_two_tabs_at_once_send_one_bit(certain: JoinServer, browser: Browser):
     token = new_token()
     barrier = threading.Barrier(2)
@@ -149,6 +160,26 @@ def test_an_open_link_takes_one_place(server: JoinServer, browser: Browser):
             answer(page, 30)
         page.sees("at most 50?")
     assert len(server.claims) == len(server.bits) == 1
+
+
+def test_a_shuffled_campaign_says_whom_one_trusts_and_sends_one_sealed_bit(browser: Browser):
+    with ShuffleJoinServer() as server:
+        server.bare = True
+        token = new_token()
+        page = browser.visit(server.invite(token=token), size=PHONE)
+        page.sees("which mixes it with others and passes them on without names")
+        page.sees("Mixed with at least 1,000 bits")
+        answer(page, 30)
+        page.sees("Please tick the box first")
+        assert server.asked() == ["manifest"]
+        answer(page, 30, consent=True)
+        page.sees("accepted, to be mixed with others")
+        assert len(set(server.sealed[token])) == 1
+        assert len(server.bits[token]) == 1
+        again = browser.visit(server.invite(token=token), language="de")
+        again.sees("Sie haben geantwortet")
+        assert page.fits()
+        assert quiet(page)
 
 
 # -- what is typed ------------------------------------------------------------------------------------------

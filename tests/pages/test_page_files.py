@@ -10,12 +10,15 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+import zipfile
 from pathlib import Path
 
 import pytest
+from hatchling.builders.wheel import WheelBuilder
 from nodejs import JS, run_node
 from scene import Scene, manifest
 
+from privquant.aggregator.bare_page import bare_page
 from privquant.aggregator.console_page import console_page
 from privquant.aggregator.invite_page import invite_page, room_page
 from privquant.aggregator.page_files import CONTENT_POLICY, modules_of, page_files
@@ -116,11 +119,30 @@ def test_the_hashes_in_the_docs_are_those_of_the_files():
     ).stdout
     assert written == made
     lines = dict(reversed(line.split("  ")) for line in written.splitlines())
-    loaded = {f"assets/{name}" for name in linked(invite_page(manifest(), "open", "https://x/c/a"))}
+    assert lines["c.html"] == hashlib.sha256(bare_page().encode()).hexdigest()
+    assert linked(bare_page()) == linked(invite_page(manifest(), "open", "https://x/c/a"))
+    loaded = {f"assets/{name}" for name in linked(bare_page())}
     assert loaded < set(lines)
     for name in loaded:
         body = page_files()[name.removeprefix("assets/")].body
         assert lines[name] == hashlib.sha256(body).hexdigest()
+
+
+def test_the_files_can_be_copied_and_checked(tmp_path: Path):
+    subprocess.run([sys.executable, ROOT / "scripts/page_hashes.py", "--copy", tmp_path], check=True)
+    check = ["sha256sum", "--quiet", "-c", ROOT / "docs/page-hashes.txt"]
+    assert subprocess.run(check, cwd=tmp_path, check=False).returncode == 0
+    (tmp_path / "assets/js/src/coin.js").write_text("// another coin")
+    assert subprocess.run(check, cwd=tmp_path, capture_output=True, check=False).returncode == 1
+
+
+def test_the_wheel_has_the_pages_in_it(tmp_path: Path):
+    (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    with zipfile.ZipFile(wheel) as opened:
+        inside = set(opened.namelist())
+    wanted = {f"privquant/aggregator/{name}" for name in page_files() if name.startswith("pages/")}
+    wanted |= {f"privquant/{name}" for name in page_files() if name.startswith("js/")}
+    assert wanted | {"privquant/aggregator/pages/vendor/uplot/LICENSE"} <= inside
 
 
 def test_what_is_vendored_is_what_was_published():

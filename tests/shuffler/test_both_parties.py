@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+import pytest
+from fleet import Connection
 from parties import Parties, Sealing
 
 
@@ -26,3 +28,22 @@ def test_a_campaign_goes_through_both_parties(parties: Parties) -> None:
     assert books["waiting"] == books["dropped"] == 0
     assert shown["estimates"][0]["value"] is not None
     assert parties.query("SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM outbox)") == [(0, 0)]
+
+
+@pytest.mark.parametrize("party", ["shuffler", "aggregator"])
+def test_a_person_who_opens_an_address_in_a_browser_gets_a_page(parties: Parties, party: str) -> None:
+    manifest = parties.campaign(question="How <b>long</b>?")
+    port = parties.settings.port if party == "shuffler" else parties.scene.settings.port
+
+    def get(path: str, accept: str) -> tuple[int, bytes]:
+        line = Connection("127.0.0.1", port)
+        return asyncio.run(line.request("GET", path, b"", f"accept: {accept}\r\n"))
+
+    status, page = get(f"/c/{manifest.id}", "text/html")
+    assert status == 200
+    assert b"How &lt;b&gt;long&lt;/b&gt;?" in page
+    assert b"<script" not in page
+    assert b"differentially private if the shuffler is honest" in page
+    assert (b"privquant answer" if party == "shuffler" else parties.settings.url.encode()) in page
+    assert get(f"/c/{manifest.id}", "application/json")[0] == 404
+    assert get(f"/c/{'0' * 64}", "text/html")[0] == 404

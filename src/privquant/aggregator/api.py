@@ -7,6 +7,7 @@ device routes, which `AsgiApp` answers before they get here; its document has th
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any, cast
 
@@ -152,7 +153,10 @@ def _add_health(app: FastAPI, service: Service) -> None:
         "/metrics", tags=["health"], summary="Prometheus", response_class=Response, responses={200: _text("plain")}
     )
     async def shown() -> Response:
-        return Response(metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        with suppress(Unavailable, SQLAlchemyError, OSError):  # a store that does not answer has its own sign
+            metrics.alarmed.set(await service.campaigns.alarmed())
+        text = metrics.render() + await service.campaign_metrics.render()
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/v1/key", tags=["health"], summary="The key that signs new manifests")
     async def key() -> dict[str, str]:

@@ -1,16 +1,14 @@
-"""The outermost layer: bytes in, bytes out. Device routes are served here; everything else goes to an API.
-
-It bounds what a request may cost before anyone reads it: size of the body, time to send it.
-"""
+"""The outermost layer: bytes in, bytes out. Device routes are served here; everything else goes to an API."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import MutableMapping
+from dataclasses import replace
 from typing import Any
 
-from privquant.aggregator.replies import Asgi, Receive, Reply, Scope, Send, problem
-from privquant.aggregator.request_body import Hangup, read_body
+from privquant.aggregator.bodies import SMALL_BODY, Hangup, Held, RequestBody
+from privquant.aggregator.replies import Asgi, Receive, RequestRefused, Scope, Send, problem
 from privquant.aggregator.service import Service
 from privquant.wire import BATCHES, NOTICES, ROUTES, SHUFFLED_ROUTES, Route, route_of
 
@@ -24,6 +22,8 @@ class AsgiApp:
         self._service = service
         self._api = api
         self._devices = devices
+        self._most_sent = SMALL_BODY if devices else MAX_OPERATOR_BODY
+        self._held = Held()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -38,11 +38,12 @@ class AsgiApp:
             await send(message)
 
         try:
-            if route is not None:
-                reply = await self._device(*route, scope, receive)
-                await reply(scope, receive, send)
-            else:
-                await self._operator(scope, receive, watched)
+            with self._held.lease() as lease:
+                body = RequestBody(scope, receive, lease)
+                if route is not None:
+                    await self._device(*route, scope, body, receive, send)
+                else:
+                    await self._operator(scope, body, receive, watched)
         except Hangup:
             return
         except Exception as error:
@@ -50,23 +51,21 @@ class AsgiApp:
             if not answered:
                 await problem("unavailable")(scope, receive, send)
 
-    async def _device(self, identity: str, route: Route, scope: Scope, receive: Receive) -> Reply:
-        body: bytes | Reply = b""
-        if scope["method"] not in ("GET", "HEAD"):
-            body = await read_body(scope, receive, max(route.most_sent, 1))
-        if isinstance(body, Reply):
-            return body
+    async def _device(
+        self, identity: str, route: Route, scope: Scope, body: RequestBody, receive: Receive, send: Send
+    ) -> None:
         routes = self._service.batches if route in (BATCHES, NOTICES) else self._service.devices
-        return await routes.handle(identity, route, scope["method"], body)
+        reply = await routes.handle(identity, route, scope["method"], body.read)
+        if not await body.let_go():
+            reply = replace(reply, close=True)
+        await reply(scope, receive, send)
 
-    async def _operator(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body: bytes | Reply = b""
-        if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
-            body = await read_body(scope, receive, MAX_OPERATOR_BODY)
-        if isinstance(body, Reply):
-            await body(scope, receive, send)
+    async def _operator(self, scope: Scope, body: RequestBody, receive: Receive, send: Send) -> None:
+        try:
+            whole = await body.read(self._most_sent)
+        except RequestRefused as error:
+            await replace(error.reply, close=True)(scope, receive, send)
             return
-        whole = body
         given = False
 
         async def replay() -> MutableMapping[str, Any]:

@@ -1,61 +1,42 @@
-"""What a console draws of a campaign, out of what `show` and `export` say and nothing finer.
+"""What a console shows of a campaign: what `show` says, and nothing finer.
 
-Both speak of a snapshot that lags behind the reports; a picture made of anything else would tell a single answer.
+`show` speaks of a snapshot that lags behind the reports; a picture of anything else would tell a single answer.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from privquant.aggregator import metrics
-from privquant.aggregator.campaign_protocol import CampaignProtocol, estimates_of
 from privquant.aggregator.campaigns import Campaigns
+from privquant.aggregator.estimator import Drawn, Estimator
+from privquant.aggregator.forms import CampaignShown
 from privquant.aggregator.store.base import Counts
-from privquant.messages import Query, error_statement
-from privquant.planning.picture import drawing
-from privquant.protocols.isotonic.protocol import Isotonic
+from privquant.messages import Estimate, error_statement
 from privquant.wire import Manifest
 
-_KEPT = 16
 _REFUSED = 'privquant_refusals_total{reason="'
 
 
-async def picture(campaigns: Campaigns, identity: str) -> dict[str, Any]:
-    """All a console shows of one campaign: `show`, with what is drawn for each quantile, and refusals by reason."""
-    shown = await campaigns.show(identity)
-    exported = await campaigns.export(identity)
-    manifest, counts = Manifest.from_dict(exported["envelope"]["manifest"]), _counts(exported["counts"])
-    drawn = await asyncio.to_thread(drawings, manifest, counts)
+async def picture(campaigns: Campaigns, estimator: Estimator, identity: str) -> dict[str, Any]:
+    """`show`, with what is drawn and said for each quantile, and refusals by reason."""
+    found: list[Drawn] = []
+
+    async def elsewhere(manifest: Manifest, counts: Sequence[Counts]) -> list[Estimate]:
+        found.append(await estimator.drawn(manifest, counts))
+        return found[0].estimates
+
+    shown = CampaignShown(**await campaigns.show(identity, elsewhere)).model_dump()
     said = [sentences(estimate) for estimate in shown["estimates"]]
-    return shown | {"drawings": drawn, "said": said, "refusals": refusals()}
+    drawings = found[0].drawings if found else []  # a shuffled campaign computes its estimates itself
+    return shown | {"drawings": drawings, "said": said, "refusals": refusals()}
 
 
 def sentences(estimate: Mapping[str, Any]) -> list[str]:
     """Everything that is said of an estimate, one sentence each."""
     said = [error_statement(estimate[kind]) for kind in ("typical", "certain")]
     return [*(f"{each}." for each in said if each is not None), *(f"{note}." for note in estimate["notes"])]
-
-
-@lru_cache(_KEPT)
-def drawings(manifest: Manifest, counts: tuple[Counts, ...]) -> list[dict[str, list[list[float]]]]:
-    """For each quantile its pooled reports and its fitted curve; none for a protocol without such a curve."""
-    search = CampaignProtocol(manifest)
-    if not isinstance(search.protocol, Isotonic):
-        return []
-    search.update(counts)
-    return [drawing(search.protocol, estimate) for estimate in estimates_of(manifest, counts)]
-
-
-def _counts(rows: Iterable[Mapping[str, Any]]) -> tuple[Counts, ...]:
-    return tuple(
-        Counts(
-            Query(int(row["threshold"]), int(row["coin"]), row["phase"], row["arm"]), row["answered"], row["ones"]
-        )
-        for row in rows
-    )
 
 
 def refusals() -> dict[str, int]:

@@ -7,7 +7,6 @@ sums over them can be told in any order, again after a restart, and by two proce
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any
 
 from privquant.aggregator.store.base import Counts
@@ -23,7 +22,6 @@ Options = tuple[tuple[str, str | int | bool | None], ...]
 
 AT_LEAST = 64
 """Users the next queries are made for: a protocol that spreads a batch needs one to spread."""
-_KEPT = 16
 
 
 def build_protocol(manifest: Manifest) -> ThresholdProtocol:
@@ -123,12 +121,7 @@ def key_of(query: Query) -> Key:
 
 
 def estimates_of(manifest: Manifest, counts: Iterable[Counts]) -> list[Estimate]:
-    """The estimates that follow from counts, from nothing; the last few are kept, since many ask about the same."""
-    return list(_estimates(manifest, tuple(counts)))
-
-
-@lru_cache(_KEPT)
-def _estimates(manifest: Manifest, counts: tuple[Counts, ...]) -> tuple[Estimate, ...]:
+    """The estimates that follow from counts, from nothing."""
     search = CampaignProtocol(manifest)
     search.update(counts)
-    return tuple(search.estimates())
+    return search.estimates()

@@ -11,7 +11,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from sqlalchemy import delete, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from privquant.aggregator import shuffle_campaigns
-from privquant.aggregator.alarms import alarms, poisoning
+from privquant.aggregator.alarms import alarms, judged, poisoning
 from privquant.aggregator.campaign_protocol import CampaignProtocol, Options, campaign_options, estimates_of, key_of
 from privquant.aggregator.keys import KeyRing, seal_key
 from privquant.aggregator.operators import note
@@ -29,7 +29,7 @@ from privquant.aggregator.shuffle_plan import ShuffleDraft, plan_in_words
 from privquant.aggregator.shuffle_promise import terms_of
 from privquant.aggregator.snapshots import STEP, shown_counts, shown_heard
 from privquant.aggregator.store import schema
-from privquant.aggregator.store.base import CampaignRow, DeviceStore, Erasure
+from privquant.aggregator.store.base import CampaignRow, Counts, DeviceStore, Erasure
 from privquant.aggregator.store.operator_queries import (
     as_dict,
     find_campaign,
@@ -68,8 +68,17 @@ MOST_INVITES = 100_000
 _CHUNK = 5_000  # ids a transaction, so that devices never wait long for the writer
 ERASE_SECONDS = 20.0
 """How long `delete` waits for transactions that keep deleted rows alive."""
+ALARM_SECONDS = 10.0
+"""For how long the number of alarms is not counted again."""
 DAY = 86_400
 ONE_WAVE = Waves()
+
+
+Estimating = Callable[[Manifest, Sequence[Counts]], Awaitable[list[Estimate]]]
+
+
+async def in_a_thread(manifest: Manifest, counts: Sequence[Counts]) -> list[Estimate]:
+    return await asyncio.to_thread(estimates_of, manifest, counts)
 
 
 class WrongState(PrivquantError):
@@ -94,6 +103,7 @@ class Draft:
     deadline: int | None = None
     pace: float = DEFAULT_SHARE
     shuffle: ShuffleDraft | None = None
+    keep_days: int | None = None
 
 
 class Campaigns:
@@ -120,6 +130,8 @@ class Campaigns:
         self.url = url
         self.behind = behind
         self._waiting = waiting
+        self._alarms, self._alarms_until = 0, 0.0
+        self._alarm_at_the_end: dict[str, bool] = {}
 
     async def create(self, draft: Draft, by: str) -> str:
         """Publish a campaign; its id. The manifest is signed with the current key."""
@@ -137,6 +149,7 @@ class Campaigns:
                     state="open",
                     created=int(time.time()),
                     pace=pace,
+                    keep_days=draft.keep_days,
                 )
             )
             assert made.inserted_primary_key is not None
@@ -152,13 +165,24 @@ class Campaigns:
         return plan_in_words(terms_of(manifest).rounds)
 
     async def overview(self) -> list[dict[str, Any]]:
-        """All campaigns; of those that run, as of their last snapshots."""
+        """All campaigns; of those that run, as of their last snapshots. alarm: a part contradicts the rest."""
         async with reading(self.engine) as db:
             rows = (await db.execute(text(for_sqlalchemy(CAMPAIGNS)), {"p1": None, "p2": False})).all()
             shown = await shown_heard(db)
+            counts = {
+                no: await shown_counts(db, no, state)
+                for no, identity, state, *_ in rows
+                if identity not in self._alarm_at_the_end
+            }
         found = []
         for row in (CampaignRow(*row) for row in rows):
             manifest = manifest_of(bytes(row.envelope))
+            alarm = self._alarm_at_the_end.get(row.id, False)
+            if row.no in counts and manifest.shuffle is None:
+                said = await asyncio.to_thread(judged, manifest, counts[row.no])
+                alarm = said is not None and said[0].alarm
+                if row.state == "closed":  # its counts will not change
+                    self._alarm_at_the_end[row.id] = alarm
             found.append(
                 {
                     "id": row.id,
@@ -167,12 +191,33 @@ class Campaigns:
                     "heard": row.heard if row.state == "closed" or manifest.shuffle else shown.get(row.no, 0),
                     "planned_users": manifest.planned_users,
                     "deadline": manifest.deadline,
+                    "alarm": alarm,
                 }
             )
         return found
 
-    async def show(self, identity: str) -> dict[str, Any]:
-        """State, progress and estimates; while it runs, as of its last snapshot."""
+    async def watch(self) -> list[dict[str, Any]]:
+        """`overview`, and of campaigns that are not closed how many alarms their last snapshots raise."""
+        found = await self.overview()
+        for line in found:
+            line["alarms"] = 0
+            if line["state"] != "closed":
+                async with reading(self.engine) as db:
+                    number, state, manifest = await find_campaign(db, line["id"])
+                    counts = await shown_counts(db, number, state)
+                if manifest.shuffle is None:  # of which a single report is never seen here
+                    line["alarms"] = len(await asyncio.to_thread(alarms, manifest, counts))
+        return found
+
+    async def alarmed(self) -> int:
+        """How many running campaigns raise an alarm, looked at every few seconds at most."""
+        if time.monotonic() >= self._alarms_until:
+            self._alarms_until = time.monotonic() + ALARM_SECONDS
+            self._alarms = sum(line["alarm"] and line["state"] != "closed" for line in await self.overview())
+        return self._alarms
+
+    async def show(self, identity: str, estimate: Estimating | None = None) -> dict[str, Any]:
+        """State, progress and estimates; while it runs, as of its last snapshot. estimate: who computes them."""
         async with reading(self.engine) as db:
             number, state, manifest = await find_campaign(db, identity)
             if manifest.shuffle is not None:
@@ -183,10 +228,8 @@ class Campaigns:
             # A sum that changes when a device is asked, and not when it answers.
             asked = await size_of(db, schema.pin, number) + await size_of(db, schema.spent, number)
             places = (await db.execute(select(schema.link).where(schema.link.c.campaign == number))).first()
-            share = (
-                await db.execute(select(schema.campaign.c.pace).where(schema.campaign.c.no == number))
-            ).scalar_one()
-        estimates = await asyncio.to_thread(estimates_of, manifest, counts)
+            kept = (await db.execute(select(schema.campaign).where(schema.campaign.c.no == number))).one()
+        estimates = await (estimate or in_a_thread)(manifest, counts)
         heard = sum(row.answered for row in counts)
         return {
             "id": identity,
@@ -198,14 +241,16 @@ class Campaigns:
             "tokens": issued,
             "asked_not_answered": asked - heard,
             "behind": 0 if state == "closed" else self.behind,
-            "pace": None if share == 0 else self._pace(identity, share, heard),
+            "pace": None if kept.pace == 0 else self._pace(identity, kept.pace, heard),
             "open_link": None if places is None else {"places": places.places, "taken": places.taken},
+            "keep_days": kept.keep_days,
+            "closed": kept.closed,
             "thresholds": len(counts),
             "epsilon": real_epsilon(manifest.flip_threshold),
             "estimates": [plain(estimate) for estimate in estimates],
             "privacy": str(estimates[0].guarantee),
             "poisoning": poisoning(manifest),
-            "alarms": alarms(manifest, counts),
+            "alarms": await asyncio.to_thread(alarms, manifest, counts),
         }
 
     def _pace(self, identity: str, share: float, heard: int) -> dict[str, Any]:
@@ -332,7 +377,7 @@ class Campaigns:
             "estimates": [plain(estimate) for estimate in from_log] if final else None,
         }
 
-    async def delete(self, identity: str, by: str) -> Erasure:
+    async def delete(self, identity: str, by: str, why: str = "") -> Erasure:
         """Erase a closed campaign, also from the store's files; only the audit remembers it."""
         async with writing(self.engine) as db:
             number, state, _ = await find_campaign(db, identity)
@@ -354,7 +399,7 @@ class Campaigns:
             ):
                 await db.execute(delete(table).where(table.c.campaign == number))
             await db.execute(delete(schema.campaign).where(schema.campaign.c.no == number))
-            await note(db, by, "delete", identity)
+            await note(db, by, "delete", identity, why)
         return await self.store.erase(ERASE_SECONDS)
 
     async def _open(self, identity: str) -> tuple[int, TicketOffice, Manifest]:
@@ -376,8 +421,9 @@ class Campaigns:
         table = schema.campaign
         async with writing(self.engine) as db:
             number, state, _ = await find_campaign(db, identity)
+            now = {"closed": int(time.time())} if after == "closed" else {}
             turned = await db.execute(
-                update(table).where(table.c.no == number, table.c.state.in_(before)).values(state=after)
+                update(table).where(table.c.no == number, table.c.state.in_(before)).values(state=after, **now)
             )
             if turned.rowcount == 0:
                 raise WrongState(f"a campaign that is {state} cannot {act}")

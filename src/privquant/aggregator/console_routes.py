@@ -18,12 +18,14 @@ from privquant.aggregator.console_page import console_page
 from privquant.aggregator.operator_access import Anyone, CampaignId
 from privquant.aggregator.page_files import HEADERS
 from privquant.aggregator.page_routes import CodeForm, code_of
+from privquant.aggregator.replies import RequestRefused
 from privquant.aggregator.service import Service
 from privquant.aggregator.store.operator_queries import find_campaign, reading
 from privquant.domain import Integers
 from privquant.planning.plan import plan
 from privquant.planning.statement import liars_in_a_run
 from privquant.privacy.coin import real_epsilon
+from privquant.wire import Manifest
 
 _STEPS = (0.1, 0.2, 0.4, 1.0, 2.5, 5.0, 10.0)  # times the users of a plan, where its picture is computed
 
@@ -68,15 +70,8 @@ def add_console(app: FastAPI, service: Service) -> None:
     async def console() -> Response:
         return HTMLResponse(page, 200, HEADERS)
 
-    stream = {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Server-sent events"}
-
-    @app.get(
-        "/v1/campaigns/{id}/live",
-        tags=tags,
-        summary="Pictures of a campaign as it runs, as server-sent events",
-        response_class=StreamingResponse,
-        responses={200: stream},
-    )
+    # Not in the document: what it could check of a stream that has no end is nothing.
+    @app.get("/v1/campaigns/{id}/live", include_in_schema=False)
     async def live(id: CampaignId, _by: Anyone) -> Response:
         await _known(service, id)
         headers = {"cache-control": "no-store", "x-accel-buffering": "no", "x-content-type-options": "nosniff"}
@@ -89,13 +84,18 @@ def add_console(app: FastAPI, service: Service) -> None:
     @app.get("/v1/campaigns/{id}/liars", tags=tags, summary="What a share of liars could do to the answer")
     async def liars(id: CampaignId, _by: Anyone, share: Annotated[float, Query(ge=0, le=0.5)] = 0.01) -> Liars:
         manifest = await _known(service, id)
-        epsilon = real_epsilon(manifest.flip_threshold)
+        rounds = () if manifest.shuffle is None else manifest.shuffle.rounds
+        # Liars weigh the most where the coin flips the most.
+        epsilon = real_epsilon(max((row.coin for row in rounds), default=manifest.flip_threshold))
         return Liars(sentence=liars_in_a_run(share, epsilon=epsilon, quantiles=manifest.quantiles))
 
     @app.post("/v1/plan", tags=tags, summary="What a collection can reach, before anyone is asked")
     async def planned(form: PlanForm, _by: Anyone) -> Planned:
         asked = (form.size, form.users, form.alpha, form.epsilon, form.confidence, form.quantile)
-        return await asyncio.to_thread(_plan, *asked)
+        try:
+            return await asyncio.to_thread(_plan, *asked)
+        except ArithmeticError as error:
+            raise RequestRefused("invalid", "these numbers are too extreme to plan with") from error
 
     code: dict[str, Any] = {"content": {"image/svg+xml": {"schema": {"type": "string"}}}, "description": "OK"}
 
@@ -107,7 +107,7 @@ def add_console(app: FastAPI, service: Service) -> None:
 SECURE = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
 
 
-async def _known(service: Service, identity: str) -> Any:
+async def _known(service: Service, identity: str) -> Manifest:
     async with reading(service.engine) as db:
         _, _, manifest = await find_campaign(db, identity)
     return manifest

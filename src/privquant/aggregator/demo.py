@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import bisect
+import contextlib
 import json
 import queue
 import random
@@ -122,10 +123,12 @@ def run(
         settings = Settings(
             data=Path(folder) / "data", port=port or free_port(), admin_port=free_port(), public_url=public_url
         )
-        return _Demo(Path(folder), settings, devices, epsilon, seed, show).run(meet, hold)
+        return Demo(Path(folder), settings, devices, epsilon, seed, show).run(meet, hold)
 
 
-class _Demo:
+class Demo:
+    """One demo in a folder of its own."""
+
     def __init__(
         self,
         folder: Path,
@@ -142,7 +145,9 @@ class _Demo:
         self.settings = settings
         self.server = ServerProcess(self.settings, log=folder / "server.log")
         self.receipts: list[dict[str, Any]] = []
-        self.lines: queue.Queue[str | None] = queue.Queue()
+        self.lines: queue.Queue[tuple[int, str] | None] = queue.Queue()
+        self.running = 0
+        """Processes of the fleet whose last line has not been read."""
         self.estimate: int | None = None
         self.restart_seconds = 0.0
 
@@ -158,7 +163,7 @@ class _Demo:
             self._say("the devices answer")
             began = time.perf_counter()
             fleet = [self._start(place, invites) for place in range(PROCESSES)]
-            self._follow(campaign)
+            self._follow(campaign, fleet)
             seconds = time.perf_counter() - began
             self._look(campaign)
             hold()
@@ -201,10 +206,11 @@ class _Demo:
         console = f"{self.server.admin_url}/console#token={self.token}&to=/campaign/{campaign}"
         return Doors(console, str(link))
 
-    def _start(self, place: int, invites: list[str]) -> subprocess.Popen[str]:
+    def _job(self, place: int, invites: list[str]) -> dict[str, Any]:
+        """What one process of the fleet is told."""
         ledgers = self.folder / f"ledgers-{place}"
-        ledgers.mkdir()
-        job = {
+        ledgers.mkdir(exist_ok=True)
+        return {
             "people": list(zip(invites, self.values, strict=True))[place::PROCESSES],
             "ledgers": str(ledgers),
             "threads": THREADS,
@@ -214,6 +220,9 @@ class _Demo:
             "key_fingerprint": self.key_fingerprint,
             "patience": PATIENCE,
         }
+
+    def _start(self, place: int, invites: list[str]) -> subprocess.Popen[str]:
+        job = self._job(place, invites)
         command = [sys.executable, "-m", "privquant.aggregator.demo_devices"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -223,33 +232,38 @@ class _Demo:
             with process.stdin as sink:
                 json.dump(job, sink)
             for line in process.stdout:
-                self.lines.put(line)
+                self.lines.put((place, line))
             self.lines.put(None)
 
+        self.running += 1
         threading.Thread(target=pump, daemon=True).start()
         return process
 
-    def _follow(self, campaign: str) -> None:
-        """Collect receipts, keep the estimate fresh, and kill the server once on the way."""
-        running, killed, looked = PROCESSES, False, 0.0
-        while running:
-            try:
-                line = self.lines.get(timeout=0.2)
-            except queue.Empty:
-                line = ""
-            if line is None:
-                running -= 1
-            elif line:
-                self.receipts.append(json.loads(line))
-            if not killed and len(self.receipts) >= KILL_AT * len(self.values):
-                killed = True
-                self._say("kill -9 of the server")
-                self.server.kill()
-                self.restart_seconds = self.server.start()
-                self._say(f"the server is back after {self.restart_seconds:.1f} s; devices send again")
+    def _follow(self, campaign: str, fleet: list[subprocess.Popen[str]]) -> None:
+        """Collect receipts, keep the estimate fresh, and kill on the way."""
+        looked = 0.0
+        while self.running:
+            with contextlib.suppress(queue.Empty):
+                heard = self.lines.get(timeout=0.2)
+                if heard is None:
+                    self.running -= 1
+                else:
+                    self._heard(*heard)
+            self._kill_if_due(fleet)
             if time.perf_counter() - looked > 0.5:
                 looked = time.perf_counter()
                 self._look(campaign)
+
+    def _heard(self, _place: int, line: str) -> None:
+        self.receipts.append(json.loads(line))
+
+    def _kill_if_due(self, _fleet: list[subprocess.Popen[str]]) -> None:
+        """Kill the server, once, when enough have answered."""
+        if self.restart_seconds == 0.0 and len(self.receipts) >= KILL_AT * len(self.values):
+            self._say("kill -9 of the server")
+            self.server.kill()
+            self.restart_seconds = self.server.start()
+            self._say(f"the server is back after {self.restart_seconds:.1f} s; devices send again")
 
     def _look(self, campaign: str) -> None:
         shown = self._call("GET", f"/v1/campaigns/{campaign}")

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from privquant import wire
 from privquant.aggregator import metrics
+from privquant.aggregator.batches import BatchDesk
+from privquant.aggregator.bodies import ReadBody, whole
 from privquant.aggregator.campaign_cache import CampaignCache, CampaignView
 from privquant.aggregator.campaigns import link_matches
 from privquant.aggregator.forms import CAMPAIGN_ID, IN_WORDS
@@ -50,6 +51,7 @@ class DeviceRoutes:
         self._group = group
         self._link_of = link_of
         self._lease_minutes = lease_minutes
+        self._desk = BatchDesk(group, _counted)
         self._serve = {
             wire.MANIFEST: self._manifest,
             wire.CLAIMS: self._claim,
@@ -58,8 +60,8 @@ class DeviceRoutes:
             wire.BATCH: self._batch,
         }
 
-    async def handle(self, identity: str, route: wire.Route, method: str, body: bytes) -> Reply:
-        """One request, one reply; nothing a device sends raises."""
+    async def handle(self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody) -> Reply:
+        """One request, one reply; nothing a device sends raises. A body is read when its campaign is known."""
         try:
             reply = await self._handle(identity, route, method, body)
         except RequestRefused as error:
@@ -74,7 +76,7 @@ class DeviceRoutes:
         metrics.requested(route.name, reply.status)
         return reply
 
-    async def _handle(self, identity: str, route: wire.Route, method: str, body: bytes) -> Reply:
+    async def _handle(self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody) -> Reply:
         if method != route.method and (method, route.method) != ("HEAD", "GET"):
             raise RequestRefused("method-not-allowed", f"this address takes {route.method}", allow=route.method)
         if not re.fullmatch(CAMPAIGN_ID, identity):
@@ -84,7 +86,7 @@ class DeviceRoutes:
             raise RequestRefused("unknown-campaign")
         if view.manifest.shuffle is not None and route != wire.MANIFEST:
             raise RequestRefused("not-found", f"this campaign is answered at {view.manifest.shuffle.address}")
-        return await self._serve[route](view, body)
+        return await self._serve[route](view, await whole(body, route.most_sent))
 
     async def _manifest(self, view: CampaignView, _body: bytes) -> Reply:
         return Reply(200, view.envelope, immutable=True)
@@ -185,25 +187,7 @@ class DeviceRoutes:
         return Spend(view.no, view.office.id(hashed), query, report.bit)
 
     async def _batch(self, view: CampaignView, body: bytes) -> Reply:
-        reports = wire.parse_object(body, wire.MAX_BATCH_REQUEST, ("reports",))["reports"]
-        if not isinstance(reports, list) or not 1 <= len(reports) <= wire.BATCH_LIMIT:
-            raise wire.WireError(f"reports is a list of 1 to {wire.BATCH_LIMIT} reports")
-        results: list[dict[str, Any]] = [{} for _ in reports]
-        places, asks = [], []
-        for place, form in enumerate(reports):
-            try:
-                asks.append(self._spend(view, wire.WireReport.from_dict(form)))
-                places.append(place)
-            except wire.WireError:
-                results[place] = _result("malformed")
-            except RequestRefused as error:
-                results[place] = _result(error.code)
-        for place, outcome in zip(places, await self._group.put_all(asks), strict=True):
-            if outcome.what is What.CLOSED:
-                results[place] = _result("campaign-closed")
-            else:
-                results[place] = {"status": 201 if _counted(outcome) else 200}
-        return Reply(200, wire.canonical({"results": results}))
+        return await self._desk.answer(body, lambda report: self._spend(view, report))
 
 
 def _counted(outcome: AskResult) -> bool:
@@ -211,11 +195,6 @@ def _counted(outcome: AskResult) -> bool:
     new = outcome.what is What.COUNTED
     (metrics.reports if new else metrics.duplicates).inc()
     return new
-
-
-def _result(code: str) -> dict[str, Any]:
-    metrics.refusals.labels(code).inc()
-    return {"status": wire.PROBLEMS[code].status, "type": wire.PROBLEM_TYPE + code}
 
 
 def _hash(token: str) -> bytes:

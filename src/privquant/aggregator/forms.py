@@ -56,6 +56,7 @@ class ShuffleForm(_Form):
 
 
 _MAX = 2**53 - 1
+MOST_DAYS = 36_500
 
 
 class CampaignForm(_Form):
@@ -75,6 +76,7 @@ class CampaignForm(_Form):
     deadline: Annotated[int, Field(ge=0, le=_MAX)] | None = None
     pace: Annotated[float, Field(ge=0, le=1)] = DEFAULT_SHARE
     shuffle: ShuffleForm | None = None
+    keep_days: Annotated[int, Field(ge=1, le=MOST_DAYS)] | None = None
 
     def to_draft(self) -> Draft:
         waves = ONE_WAVE if self.waves is None else Waves(self.waves.count, self.waves.seconds)
@@ -93,6 +95,7 @@ class CampaignForm(_Form):
             deadline=self.deadline,
             pace=self.pace,
             shuffle=None if self.shuffle is None else ShuffleDraft(**self.shuffle.model_dump()),
+            keep_days=self.keep_days,
         )
 
     def _domain(self) -> Domain:
@@ -139,6 +142,7 @@ class CampaignLine(BaseModel):
     heard: int
     planned_users: int
     deadline: int
+    alarm: bool
 
 
 class PaceShown(BaseModel):
@@ -151,7 +155,10 @@ class PaceShown(BaseModel):
 
 
 class CampaignShown(BaseModel):
-    """behind: while the campaign runs, numbers are those of a snapshot at least so many reports old."""
+    """behind: while the campaign runs, numbers are those of a snapshot at least so many reports old.
+
+    keep_days: how long after `closed` (seconds since 1970) it is erased by itself; null: not before it is deleted.
+    """
 
     id: str
     state: str
@@ -162,6 +169,8 @@ class CampaignShown(BaseModel):
     tokens: int
     asked_not_answered: int
     behind: int = 0
+    keep_days: int | None = None
+    closed: int | None = None
     pace: PaceShown | None = None
     open_link: dict[str, int] | None
     thresholds: int

@@ -12,33 +12,12 @@ import math
 import time
 from html import escape
 
+from privquant.aggregator.bare_page import PAGE, SCRIPT, STYLE
 from privquant.aggregator.page_files import head_of
 from privquant.device.consent import policy_of, quantiles_wanted, values_asked
 from privquant.messages import Guarantee
 from privquant.privacy.coin import Coin
 from privquant.wire import Manifest
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="robots" content="noindex">
-<title>{title}</title>
-{head}
-</head>
-<body{mark}>
-<div id="top"></div>
-<main>
-<div id="app" hidden></div>
-<div id="plain">
-<h1>{title}</h1>
-{body}
-</div>
-</main>
-</body>
-</html>
-"""
 
 _INVITE = """
 <p>You are invited to answer this with <b>one bit</b>. {state}</p>
@@ -74,7 +53,6 @@ safe to run it again after a failure: the coin is thrown once.</p>
 
 _MISSING = "<p>The address may be incomplete, or the campaign was deleted.</p>"
 _ROOM = "<p>This page draws the code of an open link. It needs a browser that runs scripts.</p>"
-_STYLE = "pages/shared/page.css"
 _LONGEST_POLICY = 5_000  # characters: what a person may want to copy from a page
 
 
@@ -95,9 +73,9 @@ def invite_page(manifest: Manifest, state: str, address: str) -> str:
         policy=_policy(manifest),
         command=escape(f"privquant answer '{address}#...' VALUE --policy policy.toml"),
     )
-    return _PAGE.format(
+    return PAGE.format(
         title=escape(manifest.question),
-        head=head_of("pages/join/main.js", "../", _STYLE),
+        head=head_of(SCRIPT, "../", STYLE),
         mark=f' data-state="{escape(state)}"',
         body=body.strip(),
     )
@@ -105,13 +83,13 @@ def invite_page(manifest: Manifest, state: str, address: str) -> str:
 
 def missing_page(up: str) -> str:
     """up: the way from the page's address to the server's root."""
-    style = f'<link rel="stylesheet" href="{up}assets/{_STYLE}">'
-    return _PAGE.format(title="There is no such campaign", head=style, mark="", body=_MISSING)
+    style = f'<link rel="stylesheet" href="{up}assets/{STYLE}">'
+    return PAGE.format(title="There is no such campaign", head=style, mark="", body=_MISSING)
 
 
 def room_page() -> str:
-    head = head_of("pages/join/room.js", "", _STYLE)
-    return _PAGE.format(title="Answer with one bit", head=head, mark=' class="room"', body=_ROOM)
+    head = head_of("pages/join/room.js", "", STYLE)
+    return PAGE.format(title="Answer with one bit", head=head, mark=' class="room"', body=_ROOM)
 
 
 def _policy(manifest: Manifest) -> str:

@@ -1,33 +1,29 @@
 """Live pictures for any number of consoles: each is computed once and sent to all who watch.
 
-A picture is computed while somebody watches, no sooner than a second after the last one and never for more than a
-small share of the processor's time; it is sent where it differs from the last. Whoever cannot keep up misses
+A picture is computed while somebody watches, no sooner than a second after the last one and the later the longer it
+took; it is sent where it differs from the last. Whoever cannot keep up misses
 pictures and never holds up others. A stream ends after some minutes, so that a token that was taken away is
 noticed, and when the server stops, which would wait for it otherwise.
 
-The trace of a campaign, how its answer closed in, is kept in memory here, also while nobody watches: a point
-whenever the campaign has grown by a quarter.
+The trace of a campaign, how its answer closed in, is a point for each snapshot that somebody watched; it is kept in
+memory here for as long as the server runs.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from privquant.aggregator.store.base import CampaignRow
 from privquant.errors import PrivquantError
 
 _SOONEST = 1.0  # seconds between two pictures
-_SHARE = 15  # a picture that took a second is followed by so many without one
-_TRACE_SHARE = 50
-_TRACE_EVERY = 2.0
-_GROWN = 1.25
+_SHARE = 2.0  # a picture that took a second is followed by so many without one
 _LONGEST_TRACE = 300
+_MOST_TRACES = 200
 _ALIVE = 15.0  # seconds after which a stream without news says that it is alive
 _LONGEST = 600.0
 
@@ -54,18 +50,13 @@ class Topic:
 
 
 class Live:
-    """The streams of one process. picture: what is shown of a campaign; rows: the campaigns that run."""
+    """The streams of one process. picture: what is shown of a campaign."""
 
-    def __init__(self, picture: Picture, rows: Callable[[], Awaitable[list[CampaignRow]]]) -> None:
+    def __init__(self, picture: Picture) -> None:
         self._picture = picture
-        self._rows = rows
         self._topics: dict[str, Topic] = {}
         self._traces: dict[str, list[list[Any]]] = {}
         self._closed = False
-        self._tracing: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._tracing = asyncio.create_task(self._trace_all(), name="trace")
 
     def end_streams(self) -> None:
         """Let every stream end now; none begins any more."""
@@ -75,7 +66,7 @@ class Live:
 
     async def stop(self) -> None:
         self.end_streams()
-        tasks = [topic.task for topic in self._topics.values()] + [self._tracing]
+        tasks = [topic.task for topic in self._topics.values()]
         for task in tasks:
             if task is not None:
                 task.cancel()
@@ -84,7 +75,10 @@ class Live:
     async def once(self, identity: str) -> dict[str, Any]:
         """One picture, with its trace."""
         shown = await self._picture(identity)
-        trace = self._traces.setdefault(identity, [])
+        trace = self._traces.pop(identity, [])
+        self._traces[identity] = trace  # the last one looked at is the last to be forgotten
+        if len(self._traces) > _MOST_TRACES:
+            del self._traces[next(iter(self._traces))]
         heard = shown["heard"]
         if heard and (not trace or trace[-1][0] < heard):
             trace.append([heard, *(_range(estimate) for estimate in shown["estimates"])])
@@ -124,22 +118,8 @@ class Live:
             except Exception as error:
                 _log.error("a live picture failed", exc_info=error)
                 topic.tell(_event("trouble", {"detail": "the server cannot show this at the moment"}))
-            await asyncio.sleep(max(_SOONEST, _SHARE * len(self._topics) * (time.perf_counter() - began)))
+            await asyncio.sleep(max(_SOONEST, _SHARE * (time.perf_counter() - began)))
         self._topics.pop(identity, None)
-
-    async def _trace_all(self) -> None:
-        while True:
-            await asyncio.sleep(_TRACE_EVERY)
-            with contextlib.suppress(Exception):  # the store's troubles are said by those who need it
-                rows = await self._rows()
-                for gone in set(self._traces) - {row.id for row in rows} - set(self._topics):
-                    del self._traces[gone]
-                for row in rows:
-                    trace = self._traces.get(row.id)
-                    if row.heard > _GROWN * (trace[-1][0] if trace else 0) and row.id not in self._topics:
-                        began = time.perf_counter()
-                        await self.once(row.id)
-                        await asyncio.sleep(_TRACE_SHARE * (time.perf_counter() - began))
 
 
 def _range(estimate: dict[str, Any]) -> list[float | int | None]:

@@ -23,6 +23,11 @@ commits = Histogram(
 )
 sealed = Counter("privquant_sealed_reports", "Reports moved from the tail to the log")
 failures = Counter("privquant_store_failures", "Groups the store did not take")
+alarmed = Gauge(
+    "privquant_alarmed_campaigns",
+    "Campaigns that run and in which one part of the run contradicts the others, by their last snapshots",
+    multiprocess_mode="livemax",
+)
 waiting_devices = Gauge(
     "privquant_waiting_devices", "Devices that were told to come back for their turn", multiprocess_mode="livesum"
 )

@@ -76,6 +76,42 @@ _TOLD = {
         _object(reports={"type": "array", "items": _REPORT, "minItems": 1, "maxItems": wire.BATCH_LIMIT}),
     ),
 }
+_SIGNED = {"type": "string", "pattern": "^[0-9a-f]{128}$", "description": "by the campaign's shuffler"}
+_NUMBER = {"type": "integer", "minimum": 0}
+_TOLD |= {
+    wire.BATCHES: _Told(
+        "From the shuffler: the batch of a round, or a part of it; counted once",
+        {
+            "201": _json(_STATUS, "Counted, or kept until the other parts are there"),
+            "200": _json(_STATUS, "Was counted before"),
+        },
+        _object(
+            batch=_object(
+                campaign=_HASH,
+                round=_NUMBER,
+                id=_HASH,
+                reports=_NUMBER,
+                part=_NUMBER,
+                parts=_NUMBER,
+                sealed={"type": "array", "items": {"type": "string"}, "maxItems": wire.PART_LIMIT},
+            ),
+            signature=_SIGNED,
+        ),
+    ),
+    wire.NOTICES: _Told(
+        "From the shuffler: a round was extended, or dropped for good",
+        {"201": _json(_STATUS, "Noted"), "200": _json(_STATUS, "Was noted before")},
+        _object(
+            notice=_object(
+                campaign=_HASH,
+                round=_NUMBER,
+                status={"type": "string", "enum": [wire.EXTENDED, wire.DROPPED]},
+                reports=_NUMBER,
+            ),
+            signature=_SIGNED,
+        ),
+    ),
+}
 _CAMPAIGN = {
     "name": "id",
     "in": "path",
@@ -108,7 +144,7 @@ def complete_document(app: FastAPI, *, devices: bool) -> None:
     def openapi() -> dict[str, Any]:
         form = make()
         form.setdefault("components", {}).setdefault("schemas", {})["Problem"] = _PROBLEM
-        for route in wire.ROUTES if devices else ():
+        for route in _TOLD if devices else ():
             form["paths"][wire.path_of("{id}", route.name)] = {route.method.lower(): _operation(route)}
         for path in form["paths"].values():
             for operation in path.values():

@@ -17,6 +17,7 @@ from privquant.aggregator.invite_page import invite_page, missing_page, room_pag
 from privquant.aggregator.page_files import HEADERS, PREFIX, SECURITY, serve_file
 from privquant.aggregator.replies import RequestRefused
 from privquant.aggregator.service import Service
+from privquant.aggregator.shuffle_page import shuffled_page
 from privquant.errors import PrivquantError
 from privquant.wire import PROBLEM_MEDIA, Invite
 
@@ -69,6 +70,8 @@ def add_join_pages(app: FastAPI, service: Service) -> None:
         view = await service.cache.view(id) if re.fullmatch(CAMPAIGN_ID, id) else None
         if view is None:
             return HTMLResponse(missing_page("../"), 404, HEADERS)
+        if view.manifest.shuffle is not None:
+            return HTMLResponse(shuffled_page(view.manifest, at_shuffler=False), 200, HEADERS)
         return HTMLResponse(invite_page(view.manifest, view.state, f"{service.settings.url}/c/{id}"), 200, HEADERS)
 
     @app.head("/join", include_in_schema=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import fcntl
+import math
 import signal
 import socket
 import sys
@@ -19,9 +20,10 @@ from typing import IO, TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from privquant._numba import stay_interpreted
-from privquant.aggregator import logs
+from privquant.aggregator import connections, logs
 from privquant.aggregator.causes import cause_of
 from privquant.aggregator.keys import has_keys, open_keys
 from privquant.aggregator.settings import Settings, settings_from
@@ -76,6 +78,7 @@ def serve(settings: Settings, listening: Listeners, on_ready: Callable[[], None]
     service = Service(settings)
     public = _config(AsgiApp(service, build_public_api(service), devices=True), 10_000)
     admin = _config(AsgiApp(service, build_admin_api(service), devices=False), 1_000)
+    connections.allow_many()
     server = _Server(public, service, _AdminServer(admin), listening.admin, on_ready)
     server.run([listening.public])
     if server.failure is not None:
@@ -85,6 +88,8 @@ def serve(settings: Settings, listening: Listeners, on_ready: Callable[[], None]
 def _config(app: AsgiApp, most_connections: int) -> uvicorn.Config:
     return uvicorn.Config(
         app,
+        http=connections.bounded(AutoHTTPProtocol),
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
@@ -100,6 +105,12 @@ def _config(app: AsgiApp, most_connections: int) -> uvicorn.Config:
 
 class _AdminServer(uvicorn.Server):
     """Beside the other one: signals are not its business, and a crowd of devices takes none of its connections."""
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % connections.SWEEP_TICKS == 0:
+            # No bound on a request: to erase a campaign takes as long as it takes.
+            connections.sweep(self.server_state.connections, math.inf)
+        return await super().on_tick(counter)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -139,8 +150,8 @@ class _Server(uvicorn.Server):
         except Exception as error:
             self.failure, self.should_exit = error, True
             return
-        await self._admin.begin(self._admin_socket)
         await super().startup(sockets)
+        await self._admin.begin(self._admin_socket)  # which says "ready": devices are let in before
         self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -148,6 +159,11 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
         await self._admin.end()
         await self._service.stop()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % connections.SWEEP_TICKS == 0:
+            connections.sweep(self.server_state.connections, connections.LONGEST_REQUEST)
+        return await super().on_tick(counter)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

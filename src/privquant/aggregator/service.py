@@ -11,16 +11,19 @@ from functools import partial
 from privquant.aggregator import metrics
 from privquant.aggregator.announcer import Announcer
 from privquant.aggregator.campaign_cache import CampaignCache
+from privquant.aggregator.campaign_metrics import CampaignMetrics
 from privquant.aggregator.campaign_picture import picture
 from privquant.aggregator.campaigns import Campaigns, WrongState
 from privquant.aggregator.causes import DAMAGED
 from privquant.aggregator.devices import DeviceRoutes
+from privquant.aggregator.estimator import Estimator
 from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.health import PROBE_SECONDS, Health
 from privquant.aggregator.keys import KeyMissing, KeyUnusable, open_keys
 from privquant.aggregator.live import Live
 from privquant.aggregator.logs import say
 from privquant.aggregator.publisher import Publisher
+from privquant.aggregator.retention import Retention
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.shuffle_batches import BatchRoutes
 from privquant.aggregator.snapshots import Snapshots
@@ -35,6 +38,7 @@ _SEAL = 1.0
 _TICK = 4.0  # seconds; who was asked and stays away frees its place after the second tick
 _ANNOUNCE = 0.25
 _DEADLINES = 5.0
+_RETENTION = 60.0
 
 
 def open_device_store(settings: Settings) -> DeviceStore:
@@ -80,7 +84,8 @@ class Service:
         self._publisher = Publisher(
             self.store, self.cache.refresh_one, Snapshots(self.engine, self.settings.snapshot_reports).advance
         )
-        self.live = Live(partial(picture, self.campaigns), partial(self.store.campaigns, live=True))
+        self._estimator = Estimator()
+        self.live = Live(partial(picture, self.campaigns, self._estimator))
         self.group.start()
         self._repeat("refresh", self.settings.refresh, self.cache.refresh)
         self._repeat("publish", self.settings.publish, self._publish)
@@ -91,7 +96,9 @@ class Service:
             await self._done(name, work)  # nobody is told "ready" before it is known
             self._repeat(name, PROBE_SECONDS, work)
         self._repeat("deadlines", _DEADLINES, self._close_over)
-        self.live.start()
+        self._retention = Retention(self.campaigns)
+        self.campaign_metrics = CampaignMetrics(self.campaigns, self.health)
+        self._repeat("retention", _RETENTION, self._erase_old)
         self.started = True
         say("started", store="postgresql" if self.settings.database else "sqlite")
 
@@ -99,6 +106,7 @@ class Service:
         """Commit what was taken in, then close."""
         self.started = False
         await self.live.stop()
+        await self._estimator.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -136,6 +144,10 @@ class Service:
                 with contextlib.suppress(WrongState):  # an operator was quicker
                     await self.campaigns.close(row.id, "server", "the deadline has passed")
                 await self.cache.refresh_one(row.id)
+
+    async def _erase_old(self) -> None:
+        if self._leads:
+            await self._retention.turn()
 
     async def _live(self) -> list[tuple[CampaignRow, Manifest]]:
         """Running campaigns; a manifest never changes, so each is read once."""

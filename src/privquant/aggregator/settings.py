@@ -1,8 +1,10 @@
-"""What a server is started with: flags first, then PRIVQUANT_... from the environment, then defaults."""
+"""What a server is started with: flags, then PRIVQUANT_... from the environment, then a file, then defaults."""
 
 from __future__ import annotations
 
+import difflib
 import os
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -118,19 +120,57 @@ def address(host: str, port: int) -> str:
 
 
 def settings_from(flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None) -> Settings:
-    """Settings from flags (None = not given) over the environment over the defaults."""
+    """Settings from flags (None = not given) over the environment over a file over the defaults.
+
+    The file is named by the flag `config` or by PRIVQUANT_CONFIG.
+    """
     env = os.environ if environment is None else environment
+    given = dict(flags or {})
+    file = given.pop("config", None) or env.get(PREFIX + "CONFIG") or None
+    in_file = {} if file is None else read_file(Path(file))
     found: dict[str, Any] = {}
     for field in fields(Settings):
-        given = (flags or {}).get(field.name)
-        if given is None:
-            given = env.get(PREFIX + field.name.upper())
-        if given is None or (given == "" and field.name not in ("database", "public_url")):
+        value = given.get(field.name)
+        if value is None:
+            value = env.get(PREFIX + field.name.upper())
+        if value is None or (value == "" and field.name not in ("database", "public_url")):
+            value = in_file.get(field.name)
+        if value is None:
             continue
-        kind = type(getattr(Settings(), field.name)) if field.name != "data" else Path
+        kind = _kind(field.name)
         try:
-            found[field.name] = kind(given)
+            found[field.name] = kind(value)
         except ValueError as error:
-            wanted = {int: "a whole number", float: "a number"}.get(kind, kind.__name__)
-            raise InvalidInput(f"{field.name} must be {wanted}, got {given!r}") from error
+            raise InvalidInput(
+                f"{field.name} must be {_IN_WORDS.get(kind, kind.__name__)}, got {value!r}"
+            ) from error
     return Settings(**found)
+
+
+def read_file(file: Path) -> dict[str, Any]:
+    """The settings in a TOML file; each under its own name, none that there is not, each of its own type."""
+    try:
+        form = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{file} is not TOML: {error}") from error
+    names = [field.name for field in fields(Settings)]
+    for name, value in form.items():
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(names)}"
+            raise InvalidInput(f"{file}: there is no setting {name!r}{hint}")
+        kind = _kind(name)
+        fits = isinstance(value, str) if kind is Path else isinstance(value, kind)
+        if not (fits or (kind is float and isinstance(value, int))) or isinstance(value, bool):
+            raise InvalidInput(f"{file}: {name} must be {_IN_WORDS.get(kind, 'a text')}, got {value!r}")
+    return form
+
+
+_IN_WORDS: dict[type, str] = {int: "a whole number", float: "a number"}
+
+
+def _kind(name: str) -> type:
+    default = next(field.default for field in fields(Settings) if field.name == name)
+    return Path if name == "data" else type(default)

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from privquant import wire
 from privquant.aggregator import shuffle_rounds
+from privquant.aggregator.bodies import ReadBody, whole
 from privquant.aggregator.campaign_cache import CampaignCache, CampaignView
 from privquant.aggregator.causes import Unavailable
 from privquant.aggregator.keys import KeyRing, KeyUnusable, seal_key
@@ -41,7 +42,7 @@ class BatchRoutes:
         self._counting: dict[tuple[int, int], asyncio.Lock] = {}
         self._protocols: dict[str, ThresholdProtocol] = {}
 
-    async def handle(self, identity: str, route: wire.Route, method: str, body: bytes) -> Reply:
+    async def handle(self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody) -> Reply:
         """One request, one reply; nothing that is sent raises."""
         try:
             if method != route.method:
@@ -49,9 +50,10 @@ class BatchRoutes:
             view = await self._cache.view(identity)
             if view is None or view.manifest.shuffle is None:
                 raise RequestRefused("unknown-campaign")
+            sent = await whole(body, route.most_sent)
             if route == wire.NOTICES:
-                return await self._notice(view, body)
-            return await self._batch(view, body)
+                return await self._notice(view, sent)
+            return await self._batch(view, sent)
         except RequestRefused as error:
             return error.reply
         except wire.SignatureError as error:

@@ -5,6 +5,8 @@ Aggregator and shuffler both read a manifest this way, each for itself; so does 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from privquant.errors import InvalidInput
 from privquant.messages import Guarantee
 from privquant.privacy import shuffle
@@ -19,6 +21,7 @@ def terms_of(manifest: Manifest) -> Shuffle:
     return manifest.shuffle
 
 
+@lru_cache(maxsize=64)
 def promise(manifest: Manifest) -> Guarantee:
     """The guarantee with its table: round (from 1 in it), honest reports, local epsilon, epsilon."""
     terms = terms_of(manifest)

@@ -65,6 +65,10 @@ def create(
     waves: Annotated[int, typer.Option(help="Admit tokens in this many waves; needs --wave-seconds.")] = 1,
     wave_seconds: Annotated[int, typer.Option(help="With --waves: seconds between two of them.")] = 0,
     days: Annotated[float, typer.Option(help="Deadline, from now.")] = 30.0,
+    keep: Annotated[
+        str | None,
+        typer.Option(help="Erase it so long after closing, e.g. 90d.", show_default="until it is deleted"),
+    ] = None,
     pace: Annotated[
         str | None,
         typer.Option(help="Ask at most this share of those heard at a time, or off.", show_default="0.15"),
@@ -112,6 +116,8 @@ def create(
         "waves": {"count": waves, "seconds": wave_seconds},
         "deadline": int(time.time() + days * 86_400),
     }
+    if keep is not None:
+        form["keep_days"] = _days(keep)
     if pace is not None:
         form["pace"] = _share(pace)
     shuffled = {"delta": delta, "address": shuffler, "key": shuffler_key}
@@ -141,7 +147,8 @@ def show_all(
         typer.echo("there is no campaign yet; `privquant campaign create` makes one", err=True)
     for line in found:
         heard = f"{line['heard']} of {line['planned_users']}"
-        typer.echo(f"{line['id'][:16]}  {line['state']:<7} {heard:<20} {line['measurement']}")
+        alarm = "  ALARM" if line["alarm"] else ""
+        typer.echo(f"{line['id'][:16]}  {line['state']:<7} {heard:<20} {line['measurement']}{alarm}")
 
 
 def show(
@@ -165,6 +172,8 @@ def show(
     if found.get("shuffle"):
         typer.echo(found["shuffle"]["standing"])
     _say_estimates(found["estimates"])
+    if (kept := _kept(found)) is not None:
+        typer.echo(kept)
     typer.echo(found["privacy"])
     if found.get("shuffle"):
         typer.echo(found["shuffle"]["table"])
@@ -184,6 +193,23 @@ def _say_estimates(estimates: list[dict[str, Any]]) -> None:
                 typer.echo(f"  {statement}")
         for note in estimate["notes"]:
             typer.echo(f"  {note}")
+
+
+def _days(text: str) -> int:
+    number = text.removesuffix("d")
+    if not (text.endswith("d") and number.isdecimal() and 1 <= int(number) <= 36_500):
+        raise InvalidInput(f"--keep is a number of days from 1d to 36500d, such as 90d, got {text!r}")
+    return int(number)
+
+
+def _kept(found: dict[str, Any]) -> str | None:
+    """When the campaign is erased by itself, in words."""
+    if found.get("keep_days") is None:
+        return None
+    if found["closed"] is None:
+        return f"It is erased by itself {found['keep_days']} days after it is closed."
+    day = time.gmtime(found["closed"] + found["keep_days"] * 86_400)
+    return f"It is erased by itself after {time.strftime('%Y-%m-%d %H:%M UTC', day)}."
 
 
 def _behind(found: dict[str, Any]) -> str:
@@ -292,7 +318,7 @@ def merge(
     exports: Annotated[list[Path], typer.Argument(help="What `campaign export` wrote at each aggregator.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Add up the counts of several aggregators of one campaign and print what they say together; needs no server."""
+    """Add up the counts of several aggregators of one campaign, and print what they say. Needs no server."""
     from privquant.aggregator.merging import merged_estimates
 
     forms = []

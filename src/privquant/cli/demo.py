@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from privquant.errors import InvalidInput, MissingDependency
-from privquant.validation import check_epsilon
+from privquant.validation import check_choice, check_epsilon
 
 if TYPE_CHECKING:
     from privquant.aggregator.demo import DemoResult, Doors, Moment
@@ -28,6 +28,7 @@ def demo(
     devices: Annotated[int, typer.Option(help="How many devices answer.")] = 5_000,
     epsilon: Annotated[float, typer.Option(help="Privacy of each answer.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of the made-up values; the devices' coins take no seed.")] = 1,
+    trust: Annotated[str, typer.Option(help="local, or shuffle: a shuffler of its own between the two.")] = "local",
     public_url: Annotated[
         str, typer.Option(help="https://... that leads to --port, so that phones can join by the QR code.")
     ] = "",
@@ -40,18 +41,30 @@ def demo(
     """Run the real thing on this machine: a server, and a fleet of devices that answer it over HTTP.
 
     The console shows it as it runs, and anybody may join from a browser. The server is killed with kill -9 once on
-    the way and started again. The exit code is 0 if and only if every device's report was counted exactly once.
+    the way and started again; with --trust shuffle, which opens no console, the aggregator, the shuffler and a
+    process of devices, each once. The exit code is 0 if and only if every device's report was counted exactly once.
     """
+    check_choice(trust, "--trust", ("local", "shuffle"))
+    run: Callable[..., DemoResult]
     try:
-        from privquant.aggregator.demo import run
+        if trust == "shuffle":
+            from privquant.shuffle_demo import run
+        else:
+            from privquant.aggregator.demo import run
     except ImportError as error:
         raise MissingDependency("the demo", error.name or "fastapi", "service") from error
     check_epsilon(epsilon)
     if not 1 <= devices <= 1_000_000:
         raise InvalidInput(f"devices must lie in 1 .. 1000000, got {devices}")
+    if trust == "shuffle" and (public_url or port):
+        raise InvalidInput("--public-url and --port are for the local demo: a shuffled one has two servers")
     if as_json:
         outcome = run(devices, epsilon=epsilon, seed=seed, show=lambda moment: None)
         typer.echo(json.dumps(outcome.to_dict(), indent=1))
+    elif trust == "shuffle":
+        with _live() as (show, _, _):
+            outcome = run(devices, epsilon=epsilon, seed=seed, show=show)
+        _print(outcome)
     else:
         if public_url and not public_url.startswith("https://"):
             raise InvalidInput(f"--public-url must start with https://, for phones' browsers; got {public_url!r}")
@@ -134,15 +147,23 @@ def _live() -> Iterator[tuple[Callable[[Moment], None], Callable[[Doors, bool], 
 def _print(outcome: DemoResult) -> None:
     guests = f", and {outcome.guests} of guests" if outcome.guests else ""
     counted = "every report counted exactly once" if outcome.exact else "NOT every report was counted exactly once"
-    lines = (
+    speed = f"{outcome.reports_per_second:.0f} reports/s over {outcome.seconds:.1f} s"
+    restarted = f"with one kill -9 and a restart of {outcome.restart_seconds:.1f} s"
+    lines = [
         f"estimate     {outcome.estimate}",
         f"truth        {outcome.truth}   (known to nobody but this demo)",
         f"rank error   {outcome.rank_error:.4f}",
         f"users        {outcome.acknowledged} of {outcome.devices}, {outcome.counted} counted{guests}: {counted}",
         f"log          {'agrees with counts and estimate' if outcome.verified else 'DISAGREES with the counts'}",
         f"privacy      {outcome.privacy}",
-        f"speed        {outcome.reports_per_second:.0f} reports/s over {outcome.seconds:.1f} s, "
-        f"with one kill -9 and a restart of {outcome.restart_seconds:.1f} s",
-    )
+    ]
+    more = outcome.to_dict()
+    if "rounds" in more:
+        same = "the same at shuffler and aggregator" if more["same_batches"] else "NOT THE SAME at both parties"
+        lines.append(f"rounds       {more['rounds']} counted, {more['dropped_rounds']} dropped; batches {same}")
+        lines.append(f"not needed   {more['not_needed']} devices, who came when all rounds were full")
+        restarted = f"with {more['kills']} kills -9 and a longest restart of {outcome.restart_seconds:.1f} s"
+    lines.append(f"speed        {speed}, {restarted}")
+    lines += [f"NOT ANSWERED {reason}" for reason in outcome.reasons]
     for line in lines:
         typer.echo(line)

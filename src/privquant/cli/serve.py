@@ -15,6 +15,9 @@ def register(app: typer.Typer) -> None:
 
 
 def serve(
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file of settings; flags and the environment win over it.")
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(help="Folder of the store and the signing keys.", show_default="privquant-data")
     ] = None,
@@ -57,8 +60,8 @@ def serve(
     """Start the aggregator: campaigns, and the API devices answer to.
 
     Creates its store and its signing key on the first start. Every setting can be given in the environment as
-    PRIVQUANT_... (PRIVQUANT_DATABASE, PRIVQUANT_PORT, ...). Stop with Ctrl-C or SIGTERM: requests in hand are
-    finished first.
+    PRIVQUANT_... (PRIVQUANT_DATABASE, PRIVQUANT_PORT, ...), or in a file (--config). Stop with Ctrl-C or SIGTERM:
+    requests in hand are finished first.
     """
     try:
         from privquant.aggregator.server import run
@@ -68,6 +71,7 @@ def serve(
 
     settings = settings_from(
         {
+            "config": config,
             "data": data,
             "database": database,
             "keys_folder": keys_folder,

@@ -50,7 +50,15 @@ class PartitionRefused(PrivquantError):
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Answers to a threshold question: how many users were asked, answered, and answered with a one."""
+    """Answers to a threshold question.
+
+    Parameters
+    ----------
+    query : Query
+        The question.
+    asked, answered, ones : int
+        How many users were asked, answered, and answered with a one.
+    """
 
     query: Query
     asked: int
@@ -71,7 +79,19 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """Answers to a tree question through the Hadamard encoding: a level's users, and sums of signs by row."""
+    """Answers to a tree question through the Hadamard encoding.
+
+    Parameters
+    ----------
+    query : TreeQuery
+        The question.
+    asked : int
+        How many users were asked.
+    level_users : tuple of int
+        How many answered at each level.
+    rows, sums : tuples of arrays
+        For each level the rows that were drawn, and the sum of signs at each.
+    """
 
     query: TreeQuery
     asked: int

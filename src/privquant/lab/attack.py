@@ -19,7 +19,7 @@ from privquant.lab.sample import Sample
 from privquant.messages import AnyQuery, AnyReport, Query, Report, TreeQuery
 from privquant.privacy.coin import DRAW
 from privquant.protocols.tree.encodings import encode
-from privquant.validation import check_choice
+from privquant.validation import check_choice, check_probability
 
 MOMENTS = ("first", "middle", "last", "thin", "spread")
 # A thin window has one liar in four of its users, at the end of the run.
@@ -39,8 +39,8 @@ class Attack:
         random from all.
     bit : {0, 1}, optional
         What each of them reports, whatever it is asked; unless there is a fake value.
-    value : int, optional
-        The index of the value that each of them pretends to have, answering by it through the coin.
+    rank : float, optional
+        Each of them pretends to have the value of this rank in the data, answering by it through the coin.
     withheld : bool
         Whether their reports come after all others.
     """
@@ -48,7 +48,7 @@ class Attack:
     share: float
     when: str = "last"
     bit: int = 0
-    value: int | None = None
+    rank: float | None = None
     withheld: bool = False
 
     def __post_init__(self) -> None:
@@ -57,6 +57,12 @@ class Attack:
             raise InvalidInput(f"share of liars lies from 0 to {1 / _ONE_IN}, got {self.share!r}")
         if self.bit not in (0, 1):
             raise InvalidInput(f"a liar's bit is 0 or 1, got {self.bit!r}")
+        if self.rank is not None:
+            check_probability(self.rank, "rank")
+
+    def value(self, sample: Sample) -> int | None:
+        """The index of the fake value among these data."""
+        return None if self.rank is None else int(sample.quantile(self.rank))
 
     def liars(self, users: int, rng: np.random.Generator) -> NDArray[np.bool_]:
         """For each user in the order of asking, whether it is a liar."""
@@ -82,6 +88,7 @@ class UsersAndLiars:
     def __init__(self, sample: Sample, attack: Attack, users: int, rng: np.random.Generator) -> None:
         self._honest = Users(sample, rng)
         self._attack = attack
+        self._value = attack.value(sample)
         self._rng = rng
         self._liars = attack.liars(users, rng)
         self._asked = 0
@@ -105,7 +112,7 @@ class UsersAndLiars:
         return self._late
 
     def _lie(self, query: AnyQuery) -> AnyReport:
-        value = self._attack.value
+        value = self._value
         if isinstance(query, TreeQuery):
             # A tree's report has no bit to send whatever is asked: the ends of the domain take its place.
             last = query.branching**query.height - 1

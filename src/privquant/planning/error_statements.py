@@ -23,7 +23,7 @@ def certain_of(protocol: Isotonic, quantile: float, answer: int) -> Certain | No
     out because of what it said.
     """
     own = _own_counts(protocol, quantile)
-    if not own or protocol.domain.size == 1 or protocol.believed().dropped:
+    if not own or protocol.domain.size == 1 or protocol.believed().left_out:
         return None
     table = certainty.table_of(protocol.search, own)
     found = certainty.certain(

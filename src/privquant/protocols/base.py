@@ -42,7 +42,7 @@ from privquant.domain import Domain, domain_from_dict, given_domain
 from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import AnyQuery, AnyReport, Estimate, Guarantee, Query, Report
 from privquant.privacy.coin import Coin
-from privquant.validation import check_count, check_epsilon, check_quantiles
+from privquant.validation import check_count, check_epsilon, check_quantiles, one_or_several
 
 
 class Protocol(ABC):
@@ -258,7 +258,7 @@ class Protocol(ABC):
         quantiles = given.pop("quantile")
         return cls(
             domain_from_dict(given.pop("domain")),
-            quantile=quantiles[0] if len(quantiles) == 1 else quantiles,
+            quantile=one_or_several(quantiles),
             guarantee=Guarantee.from_dict(given.pop("guarantee")),
             **given,
         )

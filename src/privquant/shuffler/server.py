@@ -9,15 +9,20 @@ import socket
 import sys
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import IO, Any
 
 import uvicorn
+from starlette.responses import Response
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from privquant import wire
-from privquant.aggregator import logs
+from privquant.aggregator import connections, logs
+from privquant.aggregator.bare_page import join_reply
+from privquant.aggregator.bodies import Hangup, Held, RequestBody
 from privquant.aggregator.causes import cause_of
-from privquant.aggregator.replies import Receive, Reply, Scope, Send, problem
-from privquant.aggregator.request_body import Hangup, read_body
+from privquant.aggregator.replies import Receive, Reply, RequestRefused, Scope, Send, problem
+from privquant.aggregator.shuffle_page import missing_page, shuffled_page
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.shuffler.service import Service
 from privquant.shuffler.settings import Settings, settings_from
@@ -28,16 +33,17 @@ class StartFailed(PrivquantError):
 
 
 class App:
-    """The ASGI application: the routes of the wire format, and whether the process runs and is ready."""
+    """The ASGI application: the routes of the wire format, the join page, whether the process runs and is ready."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._held = Held()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         try:
-            reply = await self._reply(scope, receive)
+            reply: Reply | Response = await self._reply(scope, receive)
         except Hangup:
             return
         except Exception as error:
@@ -45,17 +51,30 @@ class App:
             reply = problem("unavailable")
         await reply(scope, receive, send)
 
-    async def _reply(self, scope: Scope, receive: Receive) -> Reply:
+    async def _reply(self, scope: Scope, receive: Receive) -> Reply | Response:
         found = wire.route_of(scope["path"], wire.SHUFFLER_ROUTES)
+        if found is None and scope["path"].startswith("/c/"):
+            return await self._page(scope)
         if found is None:
-            return self._health(scope)
+            return join_reply(scope) or self._health(scope)
         identity, route = found
-        body: bytes | Reply = b""
-        if scope["method"] not in ("GET", "HEAD"):
-            body = await read_body(scope, receive, max(route.most_sent, 1))
-        if isinstance(body, Reply):
-            return body
-        return await self._service.routes.handle(identity, route, scope["method"], body)
+        with self._held.lease() as lease:
+            body = RequestBody(scope, receive, lease)
+            try:
+                sent = await body.read(max(route.most_sent, 1))
+            except RequestRefused as error:
+                return replace(error.reply, close=True)
+            return await self._service.routes.handle(identity, route, scope["method"], sent)
+
+    async def _page(self, scope: Scope) -> Reply:
+        """For a person who opens an invite in a browser; devices have no use for that address."""
+        accepts = next((value for name, value in scope["headers"] if name == b"accept"), b"")
+        if scope["method"] not in ("GET", "HEAD") or b"text/html" not in accepts.lower():
+            return problem("not-found", "an invite is answered with `privquant answer`; only browsers get a page")
+        view = await self._service.view_of(scope["path"].removeprefix("/c/"))
+        if view is None:
+            return Reply(404, missing_page().encode(), "text/html; charset=utf-8")
+        return Reply(200, shuffled_page(view.manifest, at_shuffler=True).encode(), "text/html; charset=utf-8")
 
     def _health(self, scope: MutableMapping[str, Any]) -> Reply:
         if scope["path"] == "/healthz":
@@ -80,6 +99,8 @@ def run(settings: Settings) -> None:
         service = Service(settings)
         config = uvicorn.Config(
             App(service),
+            http=connections.bounded(AutoHTTPProtocol),
+            ws="none",
             log_config=None,
             access_log=False,
             server_header=False,
@@ -118,6 +139,11 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await super().shutdown(sockets)
         await self._service.stop()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % connections.SWEEP_TICKS == 0:
+            connections.sweep(self.server_state.connections, connections.LONGEST_REQUEST)
+        return await super().on_tick(counter)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -49,7 +49,7 @@ class Service:
         self._reader = connect(self.settings.file)
         self.group: GroupCommit[Ask, Outcome] = GroupCommit(self._commit)
         self.group.start()
-        self.routes = Routes(self.settings, self.store, self.group, self._view_of, self._changed.set)
+        self.routes = Routes(self.settings, self.store, self.group, self.view_of, self._changed.set)
         await self._look()
         self._repeat("look", _LOOK, self._look)
         self._repeat("rounds", _TURN, self._turn)
@@ -79,7 +79,7 @@ class Service:
         self.health.well("commit")
         return found
 
-    async def _view_of(self, identity: str) -> View | None:
+    async def view_of(self, identity: str) -> View | None:
         """A joined campaign; also one that was joined a moment ago, because its devices take no for an answer."""
         if identity not in self._views:
             await self._look()

@@ -47,6 +47,7 @@ PROBLEMS = {
         ProblemKind("short-batch", 422, "The batch has fewer reports than its round is forwarded with"),
         ProblemKind("invalid", 422, "The request is well formed but asks for what is not allowed"),
         ProblemKind("not-yet", 425, "The wave of this token has not opened", final=False),
+        ProblemKind("too-many-requests", 429, "More than the server takes at once", final=False),
         ProblemKind("all-places-taken", 503, "As many devices as planned are answering now", final=False),
         ProblemKind("campaign-paused", 503, "The campaign is paused", final=False),
         ProblemKind("unavailable", 503, "The store does not answer now; nothing was counted", final=False),

@@ -33,7 +33,7 @@ def check_signature(label: bytes, body: bytes, signature: Any, public_key: str, 
     try:
         Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key)).verify(bytes.fromhex(signature), label + body)
     except (InvalidSignature, ValueError) as error:
-        raise SignatureError(f"the signature of the {what} does not verify") from error
+        raise SignatureError(f"the {what}'s signature does not verify") from error
 
 
 def signed_form(

@@ -28,7 +28,7 @@ from privquant.aggregator.store.base import (
     published_rows,
 )
 from privquant.aggregator.store.migrate import PACE_LOCK, PUBLISHER_LOCK
-from privquant.aggregator.store.postgres_erase import TABLES, rewrite
+from privquant.aggregator.store.postgres_erase import TABLES, Renewed, rewrite
 from privquant.messages import Query
 
 _PIN = """
@@ -153,6 +153,7 @@ class PostgresDeviceStore(DeviceStore):
         self._opening = asyncio.Lock()
         self._random = SystemRandom()
         self._leader: asyncpg.Connection | None = None
+        self._pins = Renewed("pin")
 
     async def _connections(self) -> asyncpg.Pool:
         async with self._opening:
@@ -362,10 +363,11 @@ class PostgresDeviceStore(DeviceStore):
                 await db.execute("CREATE TEMP TABLE probe ON COMMIT DROP AS SELECT generate_series(1, 10000) AS n")
 
     async def sweep(self) -> None:
-        """Pins of spent tokens (two processes may leave one), and the dead rows of erased pins and of flights."""
+        """Pins of spent tokens (two processes may leave one), and what erased pins left in the files."""
         async with self._connected("could not be swept") as db:
             await db.execute("DELETE FROM pin p USING spent s WHERE p.campaign = s.campaign AND p.id = s.id")
-            await db.execute("VACUUM pin, flight")
+            await self._pins.renew(db)
+            await db.execute("VACUUM flight")
 
     async def erase(self, patience: float) -> Erasure:
         try:

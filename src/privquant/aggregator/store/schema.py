@@ -58,6 +58,8 @@ campaign = Table(
     Column("state", Text, nullable=False),
     Column("created", Integer, nullable=False),
     Column("pace", Float, nullable=False, server_default="0"),
+    Column("keep_days", Integer),
+    Column("closed", Integer),
 )
 
 

@@ -141,6 +141,7 @@ def outcomes(
     flight = int(schedule.number) if schedule.kind == "in-flight" else 0
     order = sorted(template.coins())
     sizes = _sizes(template, schedule)
+    fake = None if attack is None else attack.value(sample)
     run = _Run(
         sample.values,
         sample.cumulative,
@@ -150,8 +151,8 @@ def outcomes(
         np.array(sizes, np.int64),
         np.array([order.index(coin) for _, coin in template.rounds or ()], np.int64),
         np.zeros(1, np.int64),
-        -1 if attack is None or attack.value is not None else attack.bit,
-        0 if attack is None or attack.value is None else attack.value,
+        -1 if attack is None or fake is not None else attack.bit,
+        0 if fake is None else fake,
         attack is not None and attack.withheld,
     )
     quantiles, roles = len(template.quantiles), template.course.roles
@@ -159,7 +160,7 @@ def outcomes(
     points = roles * quantiles * ((SPREAD_POINTS if template.spread > 0.0 else 1) + anchors)
     room = template.users if flight else min(template.users, len(sizes) * points)
     # a row may be in two parts, one of them withheld
-    arrivals = new_arrivals(2 * room if template.course.epochs > 0 else 0, template.course.epochs)
+    arrivals = new_arrivals(2 * room if template.course.epochs > 0 else 0, template.course.epochs, quantiles)
     table = new_table(room, coins=len(order), sides=2 * quantiles if roles == 3 else 0)
     crowd = _crowd(0 if statistical else template.users, room, sample.n)
     found = np.empty((trials, quantiles), np.int64)
@@ -304,7 +305,7 @@ def _in_batches(
     out = np.empty((3, MOST_ROWS), np.int64)
     # threshold, users, phase, and what is heard of them: reports and ones at once, and at the end
     rows = np.empty((7, arms.size * MOST_ROWS), np.int64)
-    late = np.empty((5, arrivals.threshold.size if run.withheld else 0), np.int64)
+    late = np.empty((5, run.sizes.size * rows.shape[1] if run.withheld else 0), np.int64)
     held_back = 0
     asked = 0
     heard = 0

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from privquant._numba import shared
+from privquant._numba import ONCE, shared
 from privquant.protocols.bayes.blocks import (
     BLOCK,
     KERNEL,
@@ -74,7 +74,7 @@ class Stacks(NamedTuple):
     prefix: Any
 
 
-@shared(**KERNEL)
+@shared(**KERNEL, **ONCE)
 def begin(p: Stacks, last: int, q: float, first: int) -> None:
     """Uniform over the cells 0 .. last, located at mass q, or at `first` unless that is negative."""
     for k in range(7):
@@ -118,7 +118,7 @@ def split(p: Stacks, q: float, boundary: int, by_left: float, by_right: float) -
     locate(p, q)
 
 
-@shared(**KERNEL)
+@shared(**KERNEL, **ONCE)
 def multiply(p: Stacks, by_left: float, by_right: float, here: float) -> None:
     """What lies left and right of the located cell by a factor, and the cell's own new mass. `locate` after it."""
     p.number[LEFT] *= by_left
@@ -139,7 +139,7 @@ def located(p: Stacks) -> int:
     return p.starts[p.count[OPEN]][p.count[AT]]  # type: ignore[no-any-return]
 
 
-@shared(**KERNEL)
+@shared(**KERNEL, **ONCE)
 def locate(p: Stacks, q: float) -> None:
     """Isolate the cell at mass q."""
     number = p.number
@@ -220,7 +220,7 @@ def _isolate(p: Stacks, cell: int) -> None:
     count[LENGTH] = length + more
 
 
-@shared(**KERNEL)
+@shared(**KERNEL, **ONCE)
 def _halve(p: Stacks) -> None:
     """Close the half of the open block without the located piece. The upper one becomes a block of its own."""
     count = p.count
@@ -253,7 +253,7 @@ def _read_sides(p: Stacks) -> None:
     number[RIGHT] = right + after * number[UNIT + SIDE_RIGHT]
 
 
-@shared(**KERNEL)
+@shared(**KERNEL, **ONCE)
 def _multiply_in(p: Stacks) -> None:
     """Bring every mass to the common unit of a whole of one, with a floor, and the prefix sums anew."""
     number, count = p.number, p.count
@@ -280,19 +280,18 @@ def _multiply_in(p: Stacks) -> None:
 # -- moving ------------------------------------------------------------------------------------------------------
 
 
-@shared(**KERNEL)
+@shared(**KERNEL, **ONCE)
 def _move(p: Stacks, target: float, beyond: float) -> None:
     """Locate the piece at which the mass `target` is reached from the left, or `beyond` from the right."""
     number, count = p.number, p.count
     left, right = count[HELD + SIDE_LEFT], count[HELD + SIDE_RIGHT]
     hops_left = left > 0 and p.prefix[SIDE_LEFT][left] * number[SCALE + SIDE_LEFT] >= target
     hops_right = right > 0 and p.prefix[SIDE_RIGHT][right] * number[SCALE + SIDE_RIGHT] > beyond
-    if hops_left:
-        _hop(p, SIDE_LEFT, target)
-    elif hops_right:
-        _hop(p, SIDE_RIGHT, beyond)
+    hops = hops_left or hops_right
+    if hops:
+        _hop(p, SIDE_LEFT if hops_left else SIDE_RIGHT, target if hops_left else beyond)
     masses, to = p.masses[count[OPEN]], count[AT]
-    if hops_left or hops_right:
+    if hops:
         to = slot_at(masses, count[LENGTH] - 1, (target - number[LEFT]) / number[UNIT + SIDE_LEFT])
     elif number[LEFT] >= target:
         passed = 0.0

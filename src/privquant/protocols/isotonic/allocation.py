@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privquant._numba import njit
+from privquant._numba import BORROWED, njit
 from privquant.protocols.isotonic.epochs import (
     ANCHOR,
     ANCHOR_PLACES,
@@ -73,13 +73,13 @@ class Course(NamedTuple):
     epochs: int
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def of_quantile(users: int, which: int, quantiles: int) -> int:
     """How many of the first `users` users belong to one of the quantiles."""
     return (users + quantiles - 1 - which) // quantiles
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def allocate(course: Course, asked: int, bulk: int, count: int, arms: Ints) -> int:
     """Divide the next `count` users among the arms; what they are asked for, BULK or SEARCH.
 
@@ -105,14 +105,14 @@ def allocate(course: Course, asked: int, bulk: int, count: int, arms: Ints) -> i
     return SEARCH
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def side_row(roles: int, arm: int) -> int:
     """The table's row of a side arm: two a quantile, the lower one first; -1 for an arm that searches."""
     role = arm % roles
     return 2 * (arm // roles) + role - 1 if role > 0 else -1
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def lone_quantile(course: Course, asked: int, in_flight: int, count: int) -> float:
     """The posterior quantile asked at: 1/2, unless a user is asked alone while others are in flight."""
     if course.spread > 0.0 and count == 1 and in_flight > 0:
@@ -217,7 +217,7 @@ def answers(table: Table, search: Search, course: Course, out: Ints) -> None:
             out[j] = out[j - 1]
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def certified(table: Table, search: Search, course: Course, out: Ints) -> None:
     """The ends of all intervals, one row a quantile; -1 where there is no bound."""
     for j in range(course.quantiles.size):

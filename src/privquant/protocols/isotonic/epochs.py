@@ -46,12 +46,16 @@ _SHORTEST = 60
 _WIDEST = 5
 # Thresholds are taken together until they have this part of all reports.
 _BINS = 64
-# Evidence (in nats) beyond which a window is dropped, and beyond which an alarm is raised, for runs up to _SMALL;
-# honest evidence grows by about _GROWTH for e times as many reports, and both with it.
+# Evidence (in nats) beyond which a window is dropped, and beyond which an alarm is raised, for one quantile and
+# runs up to _SMALL. Honest evidence grows by about _GROWTH for e times as many reports; and for twice as many
+# quantiles, which ask at more ranks, by about _MORE and 1 more for e times as many reports. Both levels do so too.
 CUT = 18.0
 ALARM = 36.0
+# Honest runs that were simulated without one alarm (benchmarks/false_alarms.py and guard_cost.py).
+HONEST_RUNS = 69_000
 _SMALL = 2500.0
 _GROWTH = 1.2
+_MORE = 2.0
 # The largest part of all reports that may be dropped.
 MOST = 0.34
 # Nothing is dropped before this many epochs are closed.
@@ -79,6 +83,7 @@ class Arrivals(NamedTuple):
     marks:     epochs closed when `kept` was decided; whether one of those heard something since; when that was
                looked at; reports of the bulk phase in the table of what is believed.
     evidence:  the largest contradiction at any decision.
+    quantiles: how many the run searches.
     """
 
     held: Ints
@@ -89,13 +94,15 @@ class Arrivals(NamedTuple):
     kept: Flags
     marks: Ints
     evidence: Floats
+    quantiles: int
 
 
-def new_arrivals(capacity: int, epochs: int) -> Arrivals:
+def new_arrivals(capacity: int, epochs: int, quantiles: int) -> Arrivals:
     """Nothing heard, with room for `capacity` rows."""
     rows = [np.zeros(capacity, np.int64) for _ in range(4)]
     held, marks = np.zeros(1, np.int64), np.zeros(4, np.int64)
-    return Arrivals(held, rows[0], rows[1], rows[2], rows[3], np.ones(epochs, np.bool_), marks, np.zeros(1))
+    kept = np.ones(epochs, np.bool_)
+    return Arrivals(held, rows[0], rows[1], rows[2], rows[3], kept, marks, np.zeros(1), quantiles)
 
 
 def with_rows(arrivals: Arrivals, rows: NDArray[np.int64]) -> Arrivals:
@@ -132,9 +139,10 @@ def epoch_at(heard: int, users: int, epochs: int) -> int:
 
 
 @njit(cache=True)
-def beyond(level: float, reports: float) -> float:
-    """CUT or ALARM for a run of so many reports."""
-    return level + _GROWTH * math.log(max(reports / _SMALL, 1.0))
+def beyond(level: float, reports: float, quantiles: int) -> float:
+    """CUT or ALARM for a run of so many reports that searches so many quantiles."""
+    larger = math.log(max(reports / _SMALL, 1.0))
+    return level + _GROWTH * larger + (_MORE + larger) * math.log2(quantiles)
 
 
 @njit(cache=True)
@@ -247,7 +255,7 @@ def choose_kept(arrivals: Arrivals, closed: int, kept: Flags) -> float:
     in_epoch = reports.sum(axis=1)
     judged = in_epoch > 0.0
     allowed = MOST * in_epoch.sum()
-    cut = beyond(CUT, in_epoch.sum())
+    cut = beyond(CUT, in_epoch.sum(), arrivals.quantiles)
     largest = 0.0
     while True:
         evidence, first, last = worst_window(reports, ones, judged)
@@ -262,6 +270,23 @@ def choose_kept(arrivals: Arrivals, closed: int, kept: Flags) -> float:
         for epoch in range(first, last + 1):
             judged[epoch] = False
             kept[epoch] = False
+
+
+class Judgement(NamedTuple):
+    """The epochs that contradict the others, and by how much; alarm: more than any of HONEST_RUNS was seen to."""
+
+    dropped: tuple[int, ...]
+    evidence: float
+    alarm: bool
+
+
+def judgement(rows: Arrivals) -> Judgement:
+    """What all the reports of a run say about its epochs, the open one among them."""
+    kept = np.ones(rows.kept.size, np.bool_)
+    evidence = float(choose_kept(rows, kept.size, kept))
+    heard = float(rows.reports[: rows.held[0]].sum())
+    dropped = tuple(int(epoch) for epoch in np.flatnonzero(~kept))
+    return Judgement(dropped, evidence, evidence > float(beyond(ALARM, heard, rows.quantiles)))
 
 
 @njit(cache=True)

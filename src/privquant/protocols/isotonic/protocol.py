@@ -36,7 +36,7 @@ from privquant.protocols.isotonic import allocation as course_of
 from privquant.protocols.isotonic import epochs as parts
 from privquant.protocols.isotonic import rules
 from privquant.protocols.isotonic.allocation import Course
-from privquant.protocols.isotonic.epochs import ANCHOR, BULK, KINDS, SEARCH, Arrivals
+from privquant.protocols.isotonic.epochs import ANCHOR, BULK, KINDS, SEARCH, Arrivals, Judgement
 from privquant.protocols.isotonic.interval import QUOTA, START, walk_bound
 from privquant.protocols.isotonic.prior import Search
 from privquant.protocols.isotonic.table import Table, add_counts, grown, new_table
@@ -48,15 +48,15 @@ Key = tuple[int, int, int, int]
 
 
 class Believed(NamedTuple):
-    """The table an answer is read from, the epochs left out of it, and the largest contradiction between epochs.
-
-    alarm: whether chance alone would bring such a contradiction about in fewer than one honest run of 10,000.
-    """
+    """The table an answer is read from, and the judgement of the run's epochs that it follows."""
 
     table: Table
-    dropped: tuple[int, ...]
-    evidence: float
-    alarm: bool
+    judgement: Judgement
+
+    @property
+    def left_out(self) -> bool:
+        """Whether a part of the run is not in the table."""
+        return bool(self.judgement.dropped)
 
 
 class Isotonic(ThresholdProtocol):
@@ -106,7 +106,7 @@ class Isotonic(ThresholdProtocol):
         self.round_table = self.rounds is not None  # type: ignore[misc]
         self._counts: dict[Key, list[int]] = {}
         self._table = self._empty()
-        self._arrivals = parts.new_arrivals(0, self.course.epochs)
+        self._arrivals = parts.new_arrivals(0, self.course.epochs, len(self.quantiles))
         self._believed: Believed | None = None
         self._round_thresholds: dict[int, int] = {}
         self._known: dict[tuple[int, int], int] = {}
@@ -222,16 +222,16 @@ class Isotonic(ThresholdProtocol):
     def believed(self) -> Believed:
         """What the answer follows from: all epochs, but those that contradict the others."""
         if self._believed is None:
-            kept, evidence, table = np.ones(self.course.epochs, np.bool_), 0.0, self._table
+            table, said = self._table, Judgement((), 0.0, False)
             if self.course.epochs > 0:
                 rows = self._rows()
-                evidence = float(parts.choose_kept(rows, self.course.epochs, kept))
+                said = parts.judgement(rows)
+                kept = np.ones(self.course.epochs, np.bool_)
+                kept[list(said.dropped)] = False
                 if (kept != self._arrivals.kept).any():
                     table = new_table(len(self._counts))
                     parts.rebuild(table, self.search, rows, kept)
-            dropped = tuple(int(epoch) for epoch in np.flatnonzero(~kept))
-            alarm = evidence > float(parts.beyond(parts.ALARM, float(self.heard)))
-            self._believed = Believed(table, dropped, evidence, alarm)
+            self._believed = Believed(table, said)
         return self._believed
 
     # -- fixed rounds ------------------------------------------------------------------------------------------
@@ -414,7 +414,7 @@ class Isotonic(ThresholdProtocol):
     def _restore(self, progress: Mapping[str, Any]) -> None:
         self._counts = {}
         self._table = self._empty()
-        self._arrivals = parts.new_arrivals(0, self.course.epochs)
+        self._arrivals = parts.new_arrivals(0, self.course.epochs, len(self.quantiles))
         self._round_thresholds = {int(current): int(c) for current, c in progress["rounds"]}
         for phase, arm, coin, threshold, answered, ones in progress["counts"]:
             self._check_query(Query(threshold, coin, phase, arm))

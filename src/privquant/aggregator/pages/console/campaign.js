@@ -47,9 +47,9 @@ class CampaignView {
     replace(parts.alarms, ...form.alarms.map((text) => el("p", { class: "alarm", role: "alert", text })));
     parts.privacy.textContent = form.privacy;
     replace(parts.refusals, ...refusals(form.refusals));
-    replace(parts.rounds, ...rounds(form.rounds));
+    replace(parts.rounds, ...rounds(form.shuffle));
     for (const [name, button] of Object.entries(parts.acts)) button.hidden = !allowed(name, form.state);
-    parts.invites.hidden = form.state === "closed" || form.state === "over";
+    parts.invites.hidden = form.state === "closed" || form.state === "over" || form.shuffle !== null;
   }
 
   build(form) {
@@ -122,16 +122,34 @@ class CampaignView {
   }
 
   numbers(form) {
+    if (form.shuffle !== null) return this.shuffled(form);
     const line = (name, text) => el("div", {}, el("dt", { text: name }), el("dd", { text }));
     const lines = [
       line("answered", count(form.heard)),
-      line("in flight", count(form.asked_not_answered)),
+      line(form.behind > 0 ? "in flight or new" : "in flight", count(form.asked_not_answered)),
       line("planned", count(form.planned_users)),
       line(form.open_link === null ? "invited" : "places taken", form.open_link === null ? count(form.tokens) : `${count(form.open_link.taken)} / ${count(form.open_link.places)}`),
       line("rate", this.rate()),
     ];
-    if (typeof form.waiting === "number") lines.splice(2, 0, line("waiting", count(form.waiting)));
+    if (form.pace) {
+      const { waiting, at_a_time: many, wait_seconds: seconds } = form.pace;
+      const long = seconds > 0 ? ` (${seconds} s)` : "";
+      lines.splice(2, 0, line("waiting", `${count(waiting)}${long}`), line("at a time", count(many)));
+    }
     return lines;
+  }
+
+  /** Of a shuffled campaign the server knows what was released to it, and nothing of who is on the way. */
+  shuffled(form) {
+    const { shuffle } = form;
+    const line = (name, text) => el("div", {}, el("dt", { text: name }), el("dd", { text }));
+    return [
+      line("answered", count(form.heard)),
+      line("planned", count(form.planned_users)),
+      line("rounds filled", `${count(shuffle.counted_rounds)} of ${count(shuffle.planned_rounds)}`),
+      line("rounds dropped", count(shuffle.dropped_rounds)),
+      line("rate", this.rate()),
+    ];
   }
 
   /** Answers a minute over the snapshots that this tab has seen in the last minute. */
@@ -241,10 +259,22 @@ function refusals(found) {
   ];
 }
 
-/** Rounds of a shuffled campaign, where there are any: what each took, and whether it was released. */
-function rounds(found) {
-  if (!Array.isArray(found) || found.length === 0) return [];
-  const of = (state) => found.filter((each) => each.state === state).length;
-  const states = [...new Set(found.map((each) => each.state))];
-  return [el("p", { text: `Rounds: ${states.map((state) => `${count(of(state))} ${state}`).join(", ")}.` })];
+/** What a shuffled campaign waits for, and each of its rounds; nothing for another. */
+function rounds(shuffle) {
+  if (shuffle === null) return [];
+  const head = ["Round", "State", "Needed", "Reports", "Opened"].map((text) => el("th", { scope: "col", text }));
+  const rows = shuffle.rounds.map((row) =>
+    el("tr", {},
+      el("td", { class: "number", text: count(row.round) }),
+      el("td", { text: row.extended ? `${row.state}, extended` : row.state }),
+      ...[row.needed, row.reports, row.opened].map((many) => el("td", { class: "number", text: count(many ?? 0) })),
+    ),
+  );
+  return [
+    el("p", { text: `${shuffle.standing}. Invites come from the shuffler at ${shuffle.shuffler}.` }),
+    el("details", {},
+      el("summary", { text: "Rounds" }),
+      el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Rounds" }, el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows))),
+    ),
+  ];
 }

@@ -1,6 +1,6 @@
 // The policy of a page: what the person who reads it agrees to by answering, and nothing else.
 
-import { Policy } from "../../js/src/browser.js";
+import { Coin, Policy } from "../../js/src/browser.js";
 
 const UNITS = 12; // a policy counts epsilons in units of 10^-12 and rounds down
 
@@ -10,10 +10,14 @@ export function lookOnly() {
   return new Policy({ version: 1, measurements: { "nothing-yet": nothing } });
 }
 
-/** One answer to this campaign's question, at its own epsilon, to its issuer alone. */
+/** One answer to this campaign's question, at its own epsilon, to its issuer alone; shuffled by its shuffler alone. */
 export function policyOf(manifest) {
-  const { measurement, domain, issuer } = manifest;
+  const { measurement, domain, issuer, shuffle } = manifest;
   const rule = { domain, max_epsilon: ceiling(manifest.epsilon), issuer_key: issuer };
+  if (shuffle) {
+    const local = ceiling(new Coin(manifest.flipThreshold).epsilon);
+    rule.shuffle = { max_local_epsilon: local, max_delta: shuffle.delta, shuffler_key: shuffle.key };
+  }
   return new Policy({ version: 1, measurements: { [measurement]: rule } });
 }
 

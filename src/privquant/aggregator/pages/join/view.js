@@ -84,9 +84,11 @@ export class JoinView {
     const fault = el("p", { class: "fault", id: "value-fault", role: "alert" });
     const agreed = el("input", { id: "agreed", type: "checkbox" });
     const truth = this.numbers.share(1 - new Coin(manifest.flipThreshold).flip);
+    const { shuffle } = manifest;
+    const agreement = shuffle ? form.trusting(shuffle.address, truth) : form.consent(epsilon, truth);
     const consent =
-      epsilon > MUCH
-        ? el("p", { class: "consent" }, agreed, el("label", { for: "agreed", text: form.consent(epsilon, truth) }))
+      shuffle || epsilon > MUCH
+        ? el("p", { class: "consent" }, agreed, el("label", { for: "agreed", text: agreement }))
         : null;
     const submit = (event) => {
       event.preventDefault();
@@ -127,6 +129,7 @@ export class JoinView {
     if (code in waiting) return [this.#title(waiting.title), el("p", { role: "status", text: waiting[code] }), el("p", { text: waiting.self })];
     if (sent === null) return [this.#title(sending.title), el("p", { role: "status", text: sending.asking })];
     const { bit } = JSON.parse(sent);
+    if (bit === undefined) return [this.#title(sending.title), el("p", { role: "status", text: sending.sealed })];
     return [
       this.#title(sending.title),
       el("p", { role: "status", text: sending.says(`${bit} (${sending.bit[bit]})`) }),
@@ -205,7 +208,6 @@ export class JoinView {
       el("span", { class: "bar-flip", text: `${tells.flip} ${flip}` }),
     );
     bar.style.setProperty("--flip", `${Math.max(100 * coin.flip, 0)}%`);
-    const epsilon = this.numbers.short(manifest.epsilon, 4);
     return el(
       "section",
       { class: "card", "aria-labelledby": "tells" },
@@ -214,13 +216,24 @@ export class JoinView {
         "ol",
         {},
         el("li", {}, marked(first)),
-        el("li", {}, marked(second(flip))),
+        el("li", {}, marked(manifest.shuffle ? tells.shuffled.coin(flip) : second(flip))),
+        manifest.shuffle ? el("li", {}, marked(tells.shuffled.mixed(manifest.shuffle.address))) : null,
         el("li", {}, marked(third(this.numbers.whole(manifest.plannedUsers), this.#wanted(manifest)))),
       ),
       bar,
-      el("p", { text: tells.odds(this.numbers.short(Math.exp(coin.epsilon)), epsilon) }),
+      el("p", { text: this.#promise(manifest, coin) }),
       el("p", { class: "quiet", text: tells.once }),
     );
+  }
+
+  /** What whoever gets hold of the bit can make of it. */
+  #promise({ epsilon, shuffle }, coin) {
+    const { tells } = this.words;
+    const odds = (each) => this.numbers.short(Math.exp(each));
+    const said = this.numbers.short(epsilon, 4);
+    if (!shuffle) return tells.odds(odds(coin.epsilon), said);
+    const least = this.numbers.whole(Math.min(...shuffle.rounds.map(({ batch }) => batch)));
+    return tells.shuffled.odds(least, odds(epsilon), said, shuffle.delta.toExponential(0), odds(coin.epsilon));
   }
 
   #trust() {

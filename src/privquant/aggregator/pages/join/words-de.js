@@ -19,6 +19,9 @@ export default {
     stays: "Sie wird nicht gesendet und nicht gespeichert. Sie wird hier einmal verglichen.",
     consent: (epsilon, truth) =>
       `Ich weiß, dass Epsilon ${epsilon} wenig schützt: Das Bit ist in ${truth} der Fälle die Wahrheit.`,
+    trusting: (shuffler, truth) =>
+      `Ich vertraue darauf, dass der Mischer unter ${shuffler} nicht mit dem Veranstalter zusammenarbeitet. Täten sie es, ` +
+      `sähen sie ein Bit, das in bis zu ${truth} der Fälle die Wahrheit ist.`,
     send: "Münze werfen und ein Bit senden",
     faults: {
       empty: "Bitte geben Sie eine Zahl ein.",
@@ -41,6 +44,17 @@ export default {
     odds: (odds, epsilon) =>
       `Welches Bit auch ankommt: Keine Zahl erklärt es mehr als ${odds}-mal so gut wie eine andere (Epsilon ${epsilon}). ` +
       "Das gilt, was immer der Server damit tut, und wer immer es in die Hand bekommt.",
+    shuffled: {
+      coin: (flip) =>
+        `Ihr Browser wirft eine Münze. Mit einer Wahrscheinlichkeit von mindestens **${flip}** sendet er das Gegenteil der Wahrheit.`,
+      mixed: (shuffler) =>
+        `Das Bit wird versiegelt, sodass nur der Veranstalter es öffnen kann, und geht an **${shuffler}**; dort wird es mit ` +
+        "anderen gemischt und ohne Namen weitergegeben.",
+      odds: (least, odds, epsilon, delta, worst) =>
+        `Mit mindestens ${least} Bits gemischt, erklärt keine Zahl das, was ankommt, mehr als ${odds}-mal so gut wie eine andere ` +
+        `(Epsilon ${epsilon}, bis auf eine Wahrscheinlichkeit von ${delta}). Arbeiten Mischer und Veranstalter zusammen, ` +
+        `sind es bis zu ${worst}-mal.`,
+    },
     once: "Die Münze wird einmal geworfen. Sie sehen das Bit, während es gesendet wird: Wer danach noch wählen könnte, würde das Ergebnis verbiegen.",
   },
   median: "der Median",
@@ -51,6 +65,7 @@ export default {
     asking: "Der Server wird nach seiner Frage gefragt ...",
     asked: (asked) => `Ist Ihre Zahl höchstens ${asked}?`,
     bit: { 1: "ja", 0: "nein" },
+    sealed: "Das versiegelte Bit wird gesendet.",
     says: (bit) => `Dieses Bit wird gesendet: ${bit}`,
   },
   waiting: {
@@ -80,6 +95,8 @@ export default {
       counted: "gezählt",
       "already counted": "schon gezählt, und nicht zweimal",
       "answered before": "bei einem früheren Besuch gezählt",
+      accepted: "angenommen, um mit anderen gemischt zu werden",
+      "already accepted": "schon angenommen, und nicht zweimal",
     },
     about: "Worüber",
     epsilon: "Kosten dieser Antwort (Epsilon)",
@@ -98,6 +115,10 @@ export default {
       "manifest-malformed": "Was dieser Server zeigt, ist keine Umfrage, die diese Seite versteht.",
       "trust-model": "Diese Umfrage braucht eine neuere Seite als diese.",
       "question-malformed": "Die Frage des Servers ist nicht zu verstehen. Es wurde nichts geworfen.",
+      "shuffler-address": "Diese Einladung führt nicht zum Mischer der Umfrage. Es wurde nichts geworfen.",
+      accounting: "Die Runden der Umfrage halten nicht, was sie verspricht. Es wurde nichts geworfen.",
+      "announcement-forged": "Die Frage stammt nicht vom Veranstalter der Umfrage. Es wurde nichts geworfen.",
+      "second-announcement": "Der Veranstalter hat in einer Runde zwei verschiedene Fragen gestellt. Es wurde nichts geworfen.",
       threshold: "Die Frage des Servers liegt außerhalb dessen, was die Umfrage fragt. Es wurde nichts geworfen.",
       "one-answer": "Dieser Browser hat darüber schon einmal geantwortet. Eine zweite Antwort würde mehr verraten als vereinbart.",
       "epsilon-lifetime": "Dieser Browser hat darüber so viel gesagt wie vereinbart.",
@@ -116,6 +137,7 @@ export default {
       "campaign-closed": "Die Umfrage ist beendet.",
       "deadline-passed": "Die Frist der Umfrage ist vorbei.",
       "unknown-campaign": "Diese Umfrage gibt es nicht mehr.",
+      "round-closed": "Die Runde dieser Einladung ist vorbei.",
       "forged-ticket": "Der Server kennt seine eigene Frage nicht mehr.",
     },
   },

@@ -19,6 +19,9 @@ export default {
     stays: "It is not sent and not stored. It is compared once, here.",
     consent: (epsilon, truth) =>
       `I know that epsilon ${epsilon} protects little: the bit is the truth in ${truth} of cases.`,
+    trusting: (shuffler, truth) =>
+      `I trust the shuffler at ${shuffler} not to work together with the organiser. If they did, they would see a bit ` +
+      `that is the truth in up to ${truth} of cases.`,
     send: "Throw the coin and send one bit",
     faults: {
       empty: "Please type a number.",
@@ -41,6 +44,16 @@ export default {
     odds: (odds, epsilon) =>
       `Whichever bit arrives, no number explains it more than ${odds} times as well as another (epsilon ${epsilon}). ` +
       "That holds whatever the server does with it, and whoever gets hold of it.",
+    shuffled: {
+      coin: (flip) => `Your browser throws a coin. With a chance of at least **${flip}** it sends the opposite of the truth.`,
+      mixed: (shuffler) =>
+        `The bit is sealed, so that only the organiser can open it, and goes to **${shuffler}**, which mixes it with ` +
+        "others and passes them on without names.",
+      odds: (least, odds, epsilon, delta, worst) =>
+        `Mixed with at least ${least} bits, no number explains what arrives more than ${odds} times as well as another ` +
+        `(epsilon ${epsilon}, but for a chance of ${delta}). Should shuffler and organiser work together, it is up to ` +
+        `${worst} times.`,
+    },
     once: "The coin is thrown once. You see the bit as it is sent: who could choose after seeing it would bend the result.",
   },
   median: "the median",
@@ -51,6 +64,7 @@ export default {
     asking: "The server is asked for its question ...",
     asked: (asked) => `Is your number at most ${asked}?`,
     bit: { 1: "yes", 0: "no" },
+    sealed: "The sealed bit is being sent.",
     says: (bit) => `This bit is being sent: ${bit}`,
   },
   waiting: {
@@ -80,6 +94,8 @@ export default {
       counted: "counted",
       "already counted": "counted before, and not twice",
       "answered before": "counted on an earlier visit",
+      accepted: "accepted, to be mixed with others",
+      "already accepted": "accepted before, and not twice",
     },
     about: "About",
     epsilon: "Cost of this answer (epsilon)",
@@ -98,6 +114,10 @@ export default {
       "manifest-malformed": "What this server shows is no campaign that this page understands.",
       "trust-model": "This campaign needs a newer page than this one.",
       "question-malformed": "The server's question cannot be understood. Nothing was drawn.",
+      "shuffler-address": "This invite does not lead to the campaign's shuffler. Nothing was drawn.",
+      accounting: "The campaign's rounds do not keep what it promises. Nothing was drawn.",
+      "announcement-forged": "The question was not asked by the campaign's issuer. Nothing was drawn.",
+      "second-announcement": "The issuer asked two different questions in one round. Nothing was drawn.",
       threshold: "The server's question is outside of what the campaign asks. Nothing was drawn.",
       "one-answer": "This browser has answered about this before. A second answer would tell more than was agreed to.",
       "epsilon-lifetime": "This browser has said as much about this as was agreed to.",
@@ -116,6 +136,7 @@ export default {
       "campaign-closed": "The campaign is closed.",
       "deadline-passed": "The campaign's deadline has passed.",
       "unknown-campaign": "There is no such campaign any more.",
+      "round-closed": "The round of this invite is over.",
       "forged-ticket": "The server does not know its own question any more.",
     },
   },

@@ -1,6 +1,6 @@
 """Test vectors of the coin for clients in other languages.
 
-    python -m privquant.privacy.vectors > docs/vectors/coin.json
+    python tests/privacy/coin_vectors.py > docs/vectors/coin.json
 
 64-bit numbers are decimal strings and draws are 16 hex digits (8 bytes, most significant first), because a
 JSON number is a double in most readers. A client is right when it reproduces every row: thresholds and bits
