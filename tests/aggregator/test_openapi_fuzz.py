@@ -19,6 +19,9 @@ CONFIG = """
 [checks.positive_data_acceptance]
 expected-statuses = ["2xx", 401, 403, 404, 409, 410, 422, 425, 503]
 
+[checks.negative_data_rejection]
+expected-statuses = [400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 428, 429, 503]
+
 [checks.not_a_server_error]
 expected-statuses = ["2xx", "3xx", "4xx", 503]
 

@@ -6,9 +6,9 @@ What it shows it fetches, and checks against the invite.
 from __future__ import annotations
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
-from privquant.aggregator.page_files import HEADERS, PREFIX, head_of, serve_file
+from privquant.aggregator.page_files import PREFIX, head_of, serve_file
 from privquant.aggregator.replies import Scope
 
 STYLE = "pages/shared/page.css"
@@ -52,14 +52,9 @@ def bare_page() -> str:
     return PAGE.format(title="Answer with one bit", head=head_of(SCRIPT, "../", STYLE), mark="", body=_BARE.strip())
 
 
-def join_reply(scope: Scope) -> Response | None:
-    """The page for a browser that opens an invite, or one of its files; None for any other request."""
-    if scope["method"] not in ("GET", "HEAD"):
-        return None
-    request = Request(scope)
+def file_reply(scope: Scope) -> Response | None:
+    """A file of the page; None for any other request."""
     path: str = scope["path"]
-    if path.startswith(PREFIX):
-        return serve_file(path.removeprefix(PREFIX), request)
-    if path.startswith("/c/") and "text/html" in request.headers.get("accept", "").lower():
-        return HTMLResponse(bare_page(), 200, HEADERS)
-    return None
+    if scope["method"] not in ("GET", "HEAD") or not path.startswith(PREFIX):
+        return None
+    return serve_file(path.removeprefix(PREFIX), Request(scope))

@@ -1,36 +1,22 @@
 """What a browser shows of a shuffled campaign: at the shuffler what an invite is, at the aggregator where to go.
 
-A static page without scripts or styles, nothing fetched from anywhere; every text of the campaign is escaped. The
-secret of an invite stands after the # of its address, which a browser does not send.
+At the shuffler it is whole without a script, and where scripts run it becomes the form of the join page. Every text
+of the campaign is escaped. The secret of an invite stands after the # of its address, which no browser sends.
 """
 
 from __future__ import annotations
 
 from html import escape
 
+from privquant.aggregator.bare_page import PAGE, SCRIPT, STYLE
+from privquant.aggregator.page_files import head_of
 from privquant.aggregator.shuffle_promise import promise, terms_of
 from privquant.wire import Manifest
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="robots" content="noindex">
-<meta name="referrer" content="no-referrer">
-<title>{title}</title>
-</head>
-<body>
-<main>
-<h1>{title}</h1>
-{body}
-</main>
-</body>
-</html>
-"""
+_STYLED = f'<link rel="stylesheet" href="../assets/{STYLE}">'
 
-_INVITE = """<p>You are invited to answer this with <b>one bit</b>, about <b>{measurement}</b>: your device gets one
+_INVITE = """<div id="own">
+<p>You are invited to answer this with <b>one bit</b>, about <b>{measurement}</b>: your device gets one
 question of the form <i>is your value at most c?</i>, throws a biased coin, seals the result and sends it here. This
 server, the shuffler, cannot read it. It mixes it with those of others and passes the whole round on to who asks,
 who cannot tell which was yours. Your value stays on your device.</p>
@@ -41,7 +27,7 @@ privquant policy '{address}#...'
 privquant answer '{address}#...' VALUE --policy policy.toml</pre>
 <p>Between the quotes belongs the whole address of this page as your browser shows it; what follows the # is your
 invite, and is not sent to this server. The first command checks the campaign, shows what it asks, and writes down
-that it may be answered once.</p>"""
+that it may be answered once.</p></div>"""
 
 _ELSEWHERE = """<p>This campaign is answered through its shuffler, at <b>{address}</b>, and not here: ask there for
 an invite.</p>
@@ -56,10 +42,10 @@ def shuffled_page(manifest: Manifest, *, at_shuffler: bool) -> str:
         promise=escape(str(promise(manifest))),
         address=escape(f"{terms.address}/c/{manifest.id}" if at_shuffler else terms.address),
     )
-    return _PAGE.format(title=escape(manifest.question), body=body)
+    head = head_of(SCRIPT, "../", STYLE) if at_shuffler else _STYLED
+    return PAGE.format(title=escape(manifest.question), head=head, mark="", body=body)
 
 
 def missing_page() -> str:
-    return _PAGE.format(
-        title="There is no such campaign", body="<p>The address may be incomplete, or the campaign was deleted.</p>"
-    )
+    body = "<p>The address may be incomplete, or the campaign was deleted.</p>"
+    return PAGE.format(title="There is no such campaign", head=_STYLED, mark="", body=body)

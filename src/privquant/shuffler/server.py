@@ -13,14 +13,15 @@ from dataclasses import replace
 from typing import IO, Any
 
 import uvicorn
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from privquant import wire
 from privquant.aggregator import connections, logs
-from privquant.aggregator.bare_page import join_reply
+from privquant.aggregator.bare_page import file_reply
 from privquant.aggregator.bodies import Hangup, Held, RequestBody
 from privquant.aggregator.causes import cause_of
+from privquant.aggregator.page_files import HEADERS
 from privquant.aggregator.replies import Receive, Reply, RequestRefused, Scope, Send, problem
 from privquant.aggregator.shuffle_page import missing_page, shuffled_page
 from privquant.errors import InvalidInput, PrivquantError
@@ -56,7 +57,7 @@ class App:
         if found is None and scope["path"].startswith("/c/"):
             return await self._page(scope)
         if found is None:
-            return join_reply(scope) or self._health(scope)
+            return file_reply(scope) or self._health(scope)
         identity, route = found
         with self._held.lease() as lease:
             body = RequestBody(scope, receive, lease)
@@ -66,15 +67,15 @@ class App:
                 return replace(error.reply, close=True)
             return await self._service.routes.handle(identity, route, scope["method"], sent)
 
-    async def _page(self, scope: Scope) -> Reply:
+    async def _page(self, scope: Scope) -> Reply | Response:
         """For a person who opens an invite in a browser; devices have no use for that address."""
         accepts = next((value for name, value in scope["headers"] if name == b"accept"), b"")
         if scope["method"] not in ("GET", "HEAD") or b"text/html" not in accepts.lower():
             return problem("not-found", "an invite is answered with `privquant answer`; only browsers get a page")
         view = await self._service.view_of(scope["path"].removeprefix("/c/"))
         if view is None:
-            return Reply(404, missing_page().encode(), "text/html; charset=utf-8")
-        return Reply(200, shuffled_page(view.manifest, at_shuffler=True).encode(), "text/html; charset=utf-8")
+            return HTMLResponse(missing_page(), 404, HEADERS)
+        return HTMLResponse(shuffled_page(view.manifest, at_shuffler=True), 200, HEADERS)
 
     def _health(self, scope: MutableMapping[str, Any]) -> Reply:
         if scope["path"] == "/healthz":
