@@ -74,7 +74,7 @@ class Rank:
     def __str__(self) -> str:
         return (
             f"rank within {100 * self.quantile:g} % +- {100 * self.within:.2g} % in {100 * self.confidence:g} % of "
-            "simulated runs on five shapes of data; nothing is proven for this protocol"
+            "simulated runs on the hardest data known; nothing is proven for this protocol"
         )
 
 

@@ -36,6 +36,32 @@ def test_the_plan_is_for_the_domain_that_was_given(given: tuple[str, ...], domai
     assert expected.size == domain.size
 
 
+def test_the_real_job_is_planned_as_in_python(tmp_path) -> None:
+    """Several quantiles, an interval, rounds and a pilot; the verdict is the first thing printed."""
+    values = [str(400 + 3 * k % 700) for k in range(2000)]
+    pilot = tmp_path / "times.csv"
+    pilot.write_text("ms\n" + "\n".join(values) + "\n")
+    given = ("plan", "--users", "9000", "--epsilon", "1", "--confidence", "0.9", "--high", "4095")
+    job = ("--quantile", "0.5,0.9", "--interval", "0.95", "--rounds", "40", "--pilot", str(pilot), "--unit", "ms")
+    done = privquant(*given, *job, "--json")
+    assert done.returncode == 0, done.stderr
+    settings = {"users": 9000, "epsilon": 1.0, "confidence": 0.9, "domain": (0, 4095), "unit": "ms"}
+    expected = pq.plan(q=[0.5, 0.9], interval=0.95, rounds=40, pilot=[int(v) for v in values], **settings)
+    assert json.loads(done.stdout) == json.loads(json.dumps(expected.to_dict()))
+    shown = privquant(*given, *job).stdout
+    assert " ".join(shown.split()).startswith(expected.verdict)
+
+
+def test_a_calibration_is_taken_by_name_and_from_the_environment(tmp_path, monkeypatch) -> None:
+    missing = tmp_path / "none.json"
+    by_name = privquant(*ASKED, "--calibration", str(missing))
+    monkeypatch.setenv("PRIVQUANT_CALIBRATION", str(missing))
+    by_environment = privquant(*ASKED)
+    for done in (by_name, by_environment):
+        assert done.returncode == 2
+        assert "none.json' cannot be read" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from privquant.cli._domain import domain_of
 from privquant.cli._out import check_out
+from privquant.cli._quantiles import quantiles_of
+
+if TYPE_CHECKING:
+    from privquant.planning.plan import Plan
 
 
 def register(app: typer.Typer) -> None:
@@ -28,14 +32,33 @@ def plan(
     alpha: Annotated[float | None, typer.Option(help="Rank error allowed: 0.02 is 2 percentile points.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy of each answer.")] = None,
     confidence: Annotated[float | None, typer.Option(help="Share of collections that must keep alpha.")] = None,
-    quantile: Annotated[float, typer.Option(help="Quantile wanted.")] = 0.5,
+    quantile: Annotated[
+        list[str] | None,
+        typer.Option(help="Quantile; 0.5,0.9 or repeat for several of one run.", show_default="0.5"),
+    ] = None,
     trust: Annotated[
         str | None, typer.Option(help="Plan for local or for shuffle alone.", show_default="both, side by side")
     ] = None,
     delta: Annotated[
         float | None, typer.Option(help="Of the rows in the shuffle model.", show_default="1e-8")
     ] = None,
+    interval: Annotated[
+        float | None, typer.Option(help="Also certify an interval at this confidence, e.g. 0.95.")
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(help="Ask in so many feedback rounds, which grow.")] = None,
+    in_flight: Annotated[int | None, typer.Option(help="Users asked before the first answers.")] = None,
+    pilot: Annotated[
+        str | None,
+        typer.Option(help="Values like those to be asked: FILE, FILE:COLUMN, or a shape such as lognormal."),
+    ] = None,
+    unit: Annotated[str, typer.Option(help="Unit of the values, with --pilot: ms, EUR.")] = "",
     liars: Annotated[float, typer.Option(help="Fraction of users who may lie.")] = 0.01,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file of `privquant calibrate`.", envvar="PRIVQUANT_CALIBRATION", show_default="the shipped one"
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Plan a collection: give all but one of --users, --alpha, --epsilon, --confidence.
@@ -43,7 +66,6 @@ def plan(
     Solves for the missing one, for every protocol and trust model side by side.
     """
     from privquant.planning.plan import plan as solve
-    from privquant.planning.plan_words import show
 
     found = solve(
         domain=domain_of(low, high, bins, log),
@@ -51,57 +73,70 @@ def plan(
         alpha=alpha,
         epsilon=epsilon,
         confidence=confidence,
-        quantile=quantile,
+        quantile=quantiles_of(quantile),
         trust=trust,
         delta=delta,
+        interval=interval,
+        rounds=rounds,
+        in_flight=in_flight,
+        pilot=pilot,
+        unit=unit,
         liars=liars,
+        calibration=calibration,
     )
     if as_json:
         print(json.dumps(found.to_dict(), indent=2))
         return
+    _print(found)
+
+
+def _print(found: Plan) -> None:
+    """The verdict first, then what could disappoint, then all the rest."""
     from rich.console import Console
     from rich.table import Table
 
-    console = Console()
-    found_how = "needed" if found.missing in ("users", "epsilon") else "reached"
-    table = Table(title=f"{found.missing} {found_how}, quantile {found.quantile:g}, {found.size:,} possible values")
-    table.add_column("way")
-    table.add_column("trust")
-    table.add_column("kind")
-    table.add_column(found.missing, justify="right", overflow="fold")
-    table.add_column("on the hardest data", justify="right", overflow="fold")
-    for row in found.rows:
-        value = row.note if row.note.startswith("says nothing") else show(found.missing, row.value)
-        hardest = show(found.missing, row.hardest) if row.kind == "measured" else ""
-        trusted = row.trust if row.delta is None else f"{row.trust}, delta {row.delta:g}"
-        table.add_row(row.name, trusted, row.kind, value, hardest)
-    console.print(table)
-    console.print(
-        "limit: everyone asked at the true quantile of the population they were drawn from. "
-        "order: order of growth only, constant 1."
-    )
-    console.print(
-        "measured: simulated on five shapes of data, the middle one of them and the worst, for the quantile of the "
-        "very people asked."
-    )
+    from privquant.planning.plan_words import ABOUT, KINDS, show
+
+    console = Console(highlight=False)
     console.print(f"[bold]{found.verdict}[/bold]")
     for warning in found.warnings:
         console.print(f"[bold red]{warning}[/bold red]")
-    console.print(found.poisoning)
+    for line in (*found.details, found.poisoning):
+        console.print(line)
+    found_how = "needed" if found.missing in ("users", "epsilon") else "reached"
+    several = isinstance(found.quantile, tuple)
+    wanted = "all quantiles" if several else f"quantile {found.quantile:g}"
+    table = Table(title=f"{found.missing} {found_how}, {wanted}, {found.size:,} possible values")
+    for column in ("way", "trust", "kind"):
+        table.add_column(column)
+    for column in ("typical data", "lumpy data", "hardest data"):
+        table.add_column(column, justify="right", overflow="fold")
+    for row in found.rows:
+        value = row.note if row.note.startswith("says nothing") else show(found.missing, row.value)
+        whole = row.kind == "measured" and not row.note
+        harder = [show(found.missing, v) if whole else "" for v in (row.lumpy, row.hardest)]
+        trusted = row.trust if row.delta is None else f"{row.trust}, delta {row.delta:g}"
+        table.add_row(row.name, trusted, row.kind, value, *harder)
+    console.print(table)
+    for line in (*ABOUT, *KINDS):
+        console.print(line)
 
 
 def calibrate(
     out: Annotated[Path, typer.Option(help="File to write.")],
-    trials: Annotated[int, typer.Option(help="Trials for each shape of data and grid point.")] = 60,
+    trials: Annotated[int, typer.Option(help="Runs for each shape of data and setting.")] = 10,
     seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 1,
     workers: Annotated[int, typer.Option(help="Processes; 0 is all cores. The numbers do not depend on it.")] = 2,
 ) -> None:
-    """Measure anew what `privquant plan` plans with (takes a while)."""
+    """Measure anew what `privquant plan` plans with (20 minutes of processor or so).
+
+    The file is used by `privquant plan --calibration FILE`, or by all plans with PRIVQUANT_CALIBRATION=FILE.
+    """
     from privquant.lab.experiment.runner import run_cells
     from privquant.lab.studies.calibration import cells, report, write
     from privquant.validation import check_count
 
     check_out(out, (".json",))
-    check_count(trials, "trials", 20)
+    check_count(trials, "trials", 4)
     write(report(run_cells(cells(trials), seed=seed, workers=workers, progress=True)), out)
     print(f"wrote {out}")

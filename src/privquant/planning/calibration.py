@@ -1,137 +1,188 @@
-"""What our protocols need, as measured: reads the calibration table and interpolates in it.
+"""What our protocols need, as measured: reads the fitted laws and answers from them.
 
-The table (`calibration.json`, made by `privquant calibrate`) holds, for every protocol and trust model, the rank
-error that a share `confidence` of simulated runs stayed within, on a grid of domain sizes, quantiles, epsilons
-and users: on the middle one of five shapes of data ("typical") and on the worst of them ("hardest").
+The document (`calibration.json`, made by `privquant calibrate`) holds, for every protocol and trust model, the law
+of rank error (`privquant.planning.law`) on three families of data:
 
-Between grid points the logarithm of the error is linear in log2 B, logit q, log epsilon, log users and in the
-normal deviate of the confidence. Beyond the largest crowd the error falls as 1/sqrt(users), below the smallest
-epsilon it grows as 1/epsilon, and below the smallest confidence it falls with the deviate; everywhere else
-outside, the nearest grid point stands. No error exceeds max(q, 1-q), which is what an answer at an end of the
-data costs.
+    typical   smooth: no value near the quantile is shared by many, and there is no gap
+    lumpy     rounded, crowded on some values, with gaps, or filling a tiny part of the domain
+    hardest   a cliff: all hangs on one value that may be anywhere
+
+Harder is never easier: what is said of lumpy data is the worse of the first two laws, of the hardest that of all. A
+file of one's own takes the place of the shipped one by name, or by the environment variable PRIVQUANT_CALIBRATION.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from importlib import resources
-from statistics import NormalDist
+from pathlib import Path
 from typing import Any
 
 from privquant.errors import InvalidInput
+from privquant.planning.law import COEFFICIENTS, FORM, Law, Run
+from privquant.planning.limits import kappa_of
+from privquant.planning.paces import AT_LEISURE, Pace, width_within
+from privquant.planning.shuffled_coins import shuffled_kappa
 
-_TINY = 1e-9  # an error that no simulated run exceeded
+KINDS = ("typical", "lumpy", "hardest")
+ENVIRONMENT = "PRIVQUANT_CALIBRATION"
+CALIBRATED_DELTA = 1e-8
+"""What delta is unless a plan names one."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """The table of one protocol in one trust model: error[kind][size][quantile][epsilon][users][confidence]."""
+    """The laws of one protocol in one trust model."""
 
-    sizes: tuple[float, ...]  # log2 of the domain's size
-    quantiles: tuple[float, ...]
-    epsilons: tuple[float, ...]
-    users: tuple[float, ...]
-    confidences: tuple[float, ...]
-    errors: dict[str, Any]
+    name: str
+    stretch: float
+    laws: Mapping[str, Law]
+    costs: Mapping[str, Any]
+    width: Law
+
+    @property
+    def protocol(self) -> str:
+        return self.name.split("/")[0]
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of data it was measured on."""
+        return tuple(self.laws)
+
+    @property
+    def trust(self) -> str:
+        return self.name.split("/")[1].split("-")[0]
+
+    def kappa(self, *, users: float, epsilon: float, size: int, delta: float) -> float:
+        """Of the coin users throw; in the shuffle model of the one that tells as much as all rounds' coins."""
+        if self.trust == "local":
+            return kappa_of(epsilon)
+        method = self.name.partition("-")[2] or "exact"
+        return shuffled_kappa(self.protocol, float(math.floor(users)), epsilon, delta, size, method)
+
+    def failure(
+        self,
+        kind: str,
+        below: float,
+        above: float,
+        *,
+        users: float,
+        epsilon: float,
+        quantile: float,
+        size: int,
+        delta: float = CALIBRATED_DELTA,
+        pace: Pace = AT_LEISURE,
+        ties: bool = True,
+        population: bool = False,
+    ) -> float:
+        """The share of runs whose rank is below q - below or above q + above.
+
+        ties:       whether to count on the ties that a small domain forces on any data.
+        population: the rank in a population that the people were drawn from, instead of among themselves.
+        """
+        run = self._run(users, epsilon, quantile, size, delta, pace)
+        if population:
+            run = run._replace(share=0.0)
+        laws = [self.laws[name] for name in KINDS[: KINDS.index(kind) + 1] if name in self.laws]
+        return max(law.failure(below, above, run, ties=ties) for law in laws)
 
     def error(
-        self, *, users: float, epsilon: float, confidence: float, size: int, quantile: float, kind: str = "typical"
+        self,
+        *,
+        users: float,
+        epsilon: float,
+        confidence: float,
+        size: int,
+        quantile: float,
+        kind: str = "typical",
+        delta: float = CALIBRATED_DELTA,
+        pace: Pace = AT_LEISURE,
     ) -> float:
         """The rank error that a share `confidence` of runs stays within."""
-        worst = max(quantile, 1 - quantile)
-        deviates = [_deviate(c) for c in self.confidences]
-        axes = (
-            _place([float(s) for s in self.sizes], math.log2(size)),
-            _place([_logit(q) for q in self.quantiles], _logit(worst)),
-            _place([math.log(e) for e in self.epsilons], math.log(epsilon)),
-            _place([math.log(n) for n in self.users], math.log(users)),
-            _place(deviates, _deviate(confidence), beyond=True),
-        )
-        log_error = _blend(self.errors[kind], axes)
-        log_error -= 0.5 * max(0.0, math.log(users / self.users[-1]))
-        log_error += max(0.0, math.log(self.epsilons[0] / epsilon))
-        log_error += min(0.0, math.log(_deviate(confidence) / deviates[0]))
-        return min(math.exp(log_error), worst)
+
+        def passed(alpha: float) -> float:
+            setting: dict[str, Any] = {"users": users, "epsilon": epsilon, "quantile": quantile, "size": size}
+            return self.failure(kind, alpha, alpha, **setting, delta=delta, pace=pace)
+
+        low, high = 0.0, max(quantile, 1.0 - quantile)
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            if passed(middle) <= 1.0 - confidence:
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def interval_width(
+        self, chance: float, *, users: float, epsilon: float, quantile: float, size: int, pace: Pace
+    ) -> float | None:
+        """The width of rank that certified intervals stay within with this chance; None if that is all ranks."""
+        assert pace.interval is not None
+        whole = Pace(pace.quantiles, None, pace.rounds, pace.in_flight)
+        run = self._run(users, epsilon, quantile, size, CALIBRATED_DELTA, whole)
+        return width_within(self.width, run, pace.interval, chance)
+
+    def _run(self, users: float, epsilon: float, quantile: float, size: int, delta: float, pace: Pace) -> Run:
+        bits = math.log2(max(size, 2))
+        kappa = self.kappa(users=users, epsilon=epsilon, size=size, delta=delta)
+        own = users if pace.plain else pace.own_users(users, quantile, bits, self.costs)
+        return Run(own, kappa, quantile, bits, max(bits, 1.0) ** self.stretch, 1.0 / pace.quantiles)
 
 
-def _deviate(confidence: float) -> float:
-    return NormalDist().inv_cdf((1 + confidence) / 2)
+def law_of(form: Mapping[str, Any]) -> Law:
+    """A law from its part of the document."""
+    coefficients = tuple(float(c) for c in form["coefficients"])
+    if len(coefficients) != COEFFICIENTS:
+        raise InvalidInput(f"a law has {COEFFICIENTS} coefficients, got {len(coefficients)}")
+    return Law(coefficients, bool(form.get("whole", False)), float(form.get("tie_credit", 0.0)))
 
 
-def _logit(probability: float) -> float:
-    probability = min(probability, 1 - 1e-12)  # 1 - q is 1 for the tiniest quantiles
-    return math.log(probability / (1 - probability))
+def calibrated(source: str | Path | None = None) -> tuple[str, ...]:
+    """The names in the document: "protocol/local" or "protocol/shuffle[-method]"."""
+    return tuple(_document(_place(source)))
 
 
-def _place(grid: Sequence[float], at: float, *, beyond: bool = False) -> tuple[int, float]:
-    """The grid cell `at` falls in, and how far into it (outside: the end, unless `beyond` is allowed)."""
-    if len(grid) == 1:
-        return 0, 0.0
-    cell = 0
-    while cell < len(grid) - 2 and at > grid[cell + 1]:
-        cell += 1
-    share = (at - grid[cell]) / (grid[cell + 1] - grid[cell])
-    return cell, max(share, 0.0) if beyond else min(max(share, 0.0), 1.0)
+def calibration(name: str, source: str | Path | None = None) -> Calibration:
+    """One protocol's laws, from a file of one's own, the one the environment names, or the shipped one."""
+    found = _document(_place(source))
+    if name not in found:
+        raise InvalidInput(f"nothing was measured for {name!r}; there is {', '.join(found)}")
+    return found[name]
 
 
-def _blend(table: Any, axes: Sequence[tuple[int, float]]) -> float:
-    """Multilinear interpolation of log errors."""
-    if not axes:
-        return math.log(max(float(table), _TINY))
-    (cell, share), rest = axes[0], axes[1:]
-    low = _blend(table[cell], rest)
-    return low if share == 0.0 else low + share * (_blend(table[cell + 1], rest) - low)
+def _place(source: str | Path | None) -> str:
+    return str(source) if source is not None else os.environ.get(ENVIRONMENT, "")
 
 
-@cache
-def _document() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(
-        resources.files("privquant.planning").joinpath("calibration.json").read_text()
-    )
-    return found
-
-
-def calibrated() -> tuple[str, ...]:
-    """The names in the table: "protocol/local" or "protocol/shuffle[-method]"."""
-    return tuple(_document()["errors"])
-
-
-@cache
-def calibration(name: str) -> Calibration:
-    """One protocol's table, made monotone: more users, a larger epsilon, less confidence never hurt."""
-    document = _document()
-    if name not in document["errors"]:
-        raise InvalidInput(f"nothing was measured for {name!r}; there is {', '.join(document['errors'])}")
-    entry = document["errors"][name]
-    errors = {
-        kind: [[_monotone(block) for block in by_q] for by_q in entry["table"][kind]] for kind in entry["table"]
-    }
-    return Calibration(
-        sizes=tuple(document["log2_sizes"]),
-        quantiles=tuple(document["quantiles"]),
-        epsilons=tuple(document["epsilons"]),
-        users=tuple(entry["users"]),
-        confidences=tuple(document["confidences"]),
-        errors=errors,
-    )
-
-
-def _monotone(block: list[list[list[float]]]) -> list[list[list[float]]]:
-    """Simulation noise may order two neighbours wrongly; take the better of all that are easier to reach."""
-    fixed = [[[float(v) for v in cell] for cell in row] for row in block]
-    for e, row in enumerate(fixed):
-        for n, cell in enumerate(row):
-            for c in range(len(cell)):
-                if n:
-                    cell[c] = min(cell[c], row[n - 1][c])
-                if e:
-                    cell[c] = min(cell[c], fixed[e - 1][n][c])
-    for row in fixed:
-        for cell in row:
-            for c in range(1, len(cell)):
-                cell[c] = max(cell[c], cell[c - 1])
-    return fixed
+@lru_cache(maxsize=8)
+def _document(place: str) -> dict[str, Calibration]:
+    try:
+        if place:
+            text = Path(place).read_text(encoding="utf-8")
+        else:
+            text = resources.files("privquant.planning").joinpath("calibration.json").read_text(encoding="utf-8")
+        form = json.loads(text)
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise InvalidInput(f"the calibration {place!r} cannot be read: {error}") from error
+    again = f"make one with `privquant calibrate --out {place or 'FILE'}`"
+    if not isinstance(form, dict) or form.get("form") != FORM:
+        raise InvalidInput(f"{place!r} is no calibration of this version; {again}")
+    try:
+        width = law_of(form["paces"]["width"] | {"whole": True})
+        return {
+            name: Calibration(
+                name,
+                float(entry["stretch"]),
+                {k: law_of(entry[k]) for k in KINDS if k in entry},
+                form["paces"],
+                width,
+            )
+            for name, entry in form["laws"].items()
+        }
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidInput(f"the calibration {place!r} is damaged ({error!r}); {again}") from error

@@ -5,50 +5,39 @@ every protocol and trust model side by side:
 
     limit      everybody asked at the true quantile of the population they were drawn from
     order      a bound of the paper whose constant is open: order of growth only, constant 1
-    sufficient a bound of the paper with its constants: this many users are enough
+    sufficient a bound with its constants: this many users are enough
     measured   what our protocols needed in simulation (`privquant.planning.calibration`)
+
+Several quantiles of one run, a certified interval, rounds and users in flight are planned for isotonic search. A
+pilot makes values of ranks.
 """
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from privquant.domain import Domain, given_domain
 from privquant.errors import InvalidInput
-from privquant.planning import limits
-from privquant.planning.calibration import calibrated
-from privquant.planning.plan_words import easier, show, verdict, warnings
-from privquant.planning.solving import CALIBRATED_DELTA, UNKNOWNS, by_measurement, solve
+from privquant.planning.calibration import CALIBRATED_DELTA
+from privquant.planning.paces import Pace
+from privquant.planning.pilot import pilot_of
+from privquant.planning.plan_rows import PlanRow, default_row, rows_of
+from privquant.planning.plan_words import ABOUT, details, facts, show, verdict, warnings
+from privquant.planning.shuffled_coins import liars_face
+from privquant.planning.solving import UNKNOWNS, Job
 from privquant.planning.statement import liars_in_a_plan
-from privquant.planning.theory import naive_search_users
-from privquant.protocols.registry import DEFAULT_PROTOCOL, check_trust, protocol_class
-from privquant.validation import check_count, check_epsilon, check_probability, check_quantile
-
-_ORDER = "order of growth only: the paper leaves the constant open, here it is 1"
-
-
-@dataclass(frozen=True)
-class PlanRow:
-    """One way to collect, and the missing number for it (None: no value in range does it)."""
-
-    name: str
-    trust: str
-    kind: str
-    value: float | None
-    hardest: float | None = None
-    note: str = ""
-    delta: float | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+from privquant.planning.targets import Target, targets_of
+from privquant.protocols.registry import check_trust
+from privquant.validation import check_count, check_epsilon, check_probability, check_quantiles
 
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """The answer: what was given, what was solved for, a row for each way, and the verdict in plain words.
+    """The answer: the verdict in one sentence, and what it rests on.
 
     Parameters
     ----------
@@ -58,8 +47,8 @@ class Plan:
         The other three.
     size : int
         Of the domain.
-    quantile : float
-        The quantile wanted.
+    quantile : float or tuple of float
+        The quantile wanted, or all of one run.
     rows : tuple of PlanRow
         Every way to collect, with the missing number for it.
     verdict : str
@@ -68,40 +57,53 @@ class Plan:
         What liars can do.
     warnings : tuple of str
         Where the plan would disappoint.
+    targets : tuple of Target
+        What each quantile reaches, in rank and by the pilot in values.
+    details : tuple of str
+        The same in words, and what the plan is about.
     """
 
     missing: str
     given: dict[str, float]
     size: int
-    quantile: float
+    quantile: float | tuple[float, ...]
     rows: tuple[PlanRow, ...]
     verdict: str
     poisoning: str
     warnings: tuple[str, ...] = field(default=())
+    targets: tuple[Target, ...] = field(default=())
+    details: tuple[str, ...] = field(default=())
 
     @property
     def value(self) -> float | None:
         """The missing number for the default protocol, under the trust the plan is for."""
-        return _verdict_row(self.rows).value
+        return default_row(self.rows).value
 
     def to_dict(self) -> dict[str, Any]:
         form = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return form | {"rows": [row.to_dict() for row in self.rows], "warnings": list(self.warnings)}
+        return form | {
+            "quantile": list(self.quantile) if isinstance(self.quantile, tuple) else self.quantile,
+            "rows": [row.to_dict() for row in self.rows],
+            "warnings": list(self.warnings),
+            "targets": [target.to_dict() for target in self.targets],
+            "details": list(self.details),
+        }
 
     def __repr__(self) -> str:
         return f"Plan({self.verdict})"
 
     def __str__(self) -> str:
-        lines = [self.verdict, *self.warnings, self.poisoning, ""]
+        lines = [self.verdict, *self.warnings, *self.details, self.poisoning, ""]
         width = max(len(row.name) for row in self.rows)
         for row in self.rows:
             line = f"{row.name:{width}}  {row.trust:7}  {row.kind:10}  {show(self.missing, row.value):>13}"
             if row.delta is not None:
                 line += f"  delta {row.delta:g}"
-            if row.kind == "measured":
-                line += f"  on the hardest data {show(self.missing, row.hardest)}"
+            if row.kind == "measured" and not row.note:
+                line += f"  lumpy data {show(self.missing, row.lumpy)}"
+                line += f"  the hardest {show(self.missing, row.hardest)}"
             lines.append(line)
-        return "\n".join(lines)
+        return "\n".join([*lines, "", *ABOUT])
 
 
 def plan(
@@ -111,10 +113,17 @@ def plan(
     alpha: float | None = None,
     epsilon: float | None = None,
     confidence: float | None = None,
-    quantile: float = 0.5,
+    quantile: float | Sequence[float] | None = None,
+    q: float | Sequence[float] | None = None,
     trust: str | None = None,
     delta: float | None = None,
+    interval: float | None = None,
+    rounds: int | None = None,
+    in_flight: int | None = None,
+    pilot: Any = None,
+    unit: str = "",
     liars: float = 0.01,
+    calibration: str | Path | None = None,
 ) -> Plan:
     """Solve for the one of users, alpha, epsilon, confidence that is not given.
 
@@ -129,20 +138,34 @@ def plan(
     epsilon : float, optional
         Privacy of each answer.
     confidence : float, optional
-        Share of collections that keep alpha.
-    quantile : float
-        The quantile wanted.
+        Share of collections that keep alpha, for each quantile.
+    quantile : float or sequence of float, optional
+        The quantile wanted, or several that one run is to find; the median unless given.
+    q : float or sequence of float, optional
+        The same by its short name.
     trust : {"local", "shuffle"}, optional
-        Plan for that alone; without it the rows show both, and the verdict is about the local model.
+        Plan for that alone; without it the rows show both and whoever holds the data (central), and the verdict is
+        about the local model.
     delta : float, optional
         Of the rows in the shuffle model; 1e-8 unless given.
+    interval : float, optional
+        The confidence of a certified interval that the run is to give as well.
+    rounds, in_flight : int, optional
+        Feedback rounds (that grow), or users asked before the first answers; at most one of them. Thresholds are
+        then spread by 0.25, as the service does.
+    pilot : column, path, or name of a shape, optional
+        Values like those to be asked for: errors are then told in their unit too, and ties are taken from them.
+    unit : str
+        Of the values, for the words: "ms", "EUR".
     liars : float
         Fraction of users who lie, for the line about poisoning.
+    calibration : path, optional
+        A file of `privquant calibrate`, instead of the shipped one or the one PRIVQUANT_CALIBRATION names.
 
     Returns
     -------
     Plan
-        It prints as a table with its verdict.
+        It prints its verdict first, then details and a table.
 
     Examples
     --------
@@ -150,13 +173,42 @@ def plan(
     >>> pq.plan(domain=(0, 500_000), alpha=0.02, epsilon=1.0, confidence=0.95).missing
     'users'
     """
-    size = given_domain(domain).size
-    q = check_quantile(quantile)
+    space = given_domain(domain)
+    if quantile is not None and q is not None:
+        raise InvalidInput("q is short for quantile: give one of them")
+    named = quantile if q is None else q
+    asked = tuple(sorted(set(check_quantiles(0.5 if named is None else named, rising=False))))
     d = CALIBRATED_DELTA if delta is None else check_probability(delta, "delta")
     if trust is not None:
         check_trust(trust, d if trust == "shuffle" else delta)
     if isinstance(liars, bool) or not isinstance(liars, numbers.Real) or not 0 <= liars < 1:
         raise InvalidInput(f"liars must be a fraction in [0, 1), got {liars!r}")
+    pace = _pace(len(asked), interval, rounds, in_flight, trust)
+    unknown, given = _given(users, alpha, epsilon, confidence)
+    values = None if pilot is None else pilot_of(pilot, space)
+    job = Job(space.size, asked, d, pace, values, calibration)
+    rows = rows_of(unknown, given, job, trust)
+    solved = default_row(rows)
+    full = given if solved.value is None else {**given, unknown: solved.value}
+    targets = () if solved.value is None else targets_of(unknown, full, job, solved.trust)
+    return Plan(
+        missing=unknown,
+        given=given,
+        size=space.size,
+        quantile=asked[0] if len(asked) == 1 else asked,
+        rows=rows,
+        verdict=verdict(unknown, given, solved, targets, job, unit),
+        poisoning=_poisoning(liars, _coin(full, job, solved.trust), asked),
+        warnings=tuple(warnings(unknown, full, job, solved, targets)),
+        targets=targets,
+        details=(*details(targets, job, unit), *facts(unknown, given, job, solved)),
+    )
+
+
+def _given(
+    users: int | None, alpha: float | None, epsilon: float | None, confidence: float | None
+) -> tuple[str, dict[str, float]]:
+    """The unknown, and the three others, checked."""
     asked = {"users": users, "alpha": alpha, "epsilon": epsilon, "confidence": confidence}
     missing = [name for name, value in asked.items() if value is None]
     if len(missing) != 1:
@@ -171,66 +223,39 @@ def plan(
         given["epsilon"] = check_epsilon(epsilon)
     if confidence is not None:
         given["confidence"] = check_probability(confidence, "confidence")
-    unknown = missing[0]
-    every = _rows(unknown, given, size, q, d)
-    rows = tuple(row for row in every if trust is None or row.trust == trust)
-    solved = _verdict_row(rows)
-    known_epsilon = given.get("epsilon", solved.value if unknown == "epsilon" else None)
-    return Plan(
-        missing=unknown,
-        given=given,
-        size=size,
-        quantile=q,
-        rows=rows,
-        verdict=verdict(unknown, given, solved.value, solved.hardest, size=size, q=q, delta=solved.delta),
-        poisoning=liars_in_a_plan(liars, epsilon=known_epsilon, quantile=q),
-        warnings=(
-            *warnings(unknown, given, solved.value, q, solved.trust),
-            *(easier(unknown, given, q, rows[0].value, solved.value) if solved.trust == "local" else ()),
-        ),
+    return missing[0], given
+
+
+def _pace(
+    quantiles: int, interval: float | None, rounds: int | None, in_flight: int | None, trust: str | None
+) -> Pace:
+    if rounds is not None and in_flight is not None:
+        raise InvalidInput("give at most one of rounds and in_flight, got both")
+    found = Pace(
+        quantiles,
+        None if interval is None else check_probability(interval, "interval"),
+        None if rounds is None else check_count(rounds, "rounds", 2),
+        None if in_flight is None else check_count(in_flight, "in_flight", 1),
     )
-
-
-def _verdict_row(rows: tuple[PlanRow, ...]) -> PlanRow:
-    """The default protocol: the first that was measured, in the local model where that is among the rows."""
-    return next(row for row in rows if row.kind == "measured")
-
-
-def _rows(unknown: str, given: dict[str, float], size: int, q: float, delta: float) -> list[PlanRow]:
-    def bound(name: str, trust: str, kind: str, needs: Callable[..., float], *uses: str, **fixed: Any) -> PlanRow:
-        if unknown not in ("users", *uses):
-            return PlanRow(name, trust, kind, None, note=f"says nothing about {unknown}")
-
-        def holds(full: dict[str, float]) -> bool:
-            return full["users"] >= needs(**{use: full[use] for use in uses}, **fixed)
-
-        note = _ORDER if kind == "order" else ""
-        return PlanRow(name, trust, kind, solve(unknown, given, holds), note=note, delta=fixed.get("delta"))
-
-    two, three = ("alpha", "epsilon"), ("alpha", "epsilon", "confidence")
-    big = max(size, 2)
-    rows = [
-        bound("information limit", "local", "limit", limits.information_limit, *three, quantile=q),
-        bound("any adaptive protocol, grows as", "local", "order", limits.adaptive_lower_bound, *two, size=big),
-        bound("any non-adaptive one, grows as", "local", "order", limits.non_adaptive_lower_bound, *two, size=big),
-        bound("tree, error sketch", "local", "order", limits.tree_sketch, *two, size=big),
-        bound("DpBayeSS, theorem", "local", "order", limits.adaptive_upper_bound, *two, size=big),
-        bound("naive search, theorem", "local", "sufficient", _naive_sufficient, *three, size=big),
-        bound("naive search, theorem", "shuffle", "order", limits.shuffle_order, *three, size=big, delta=delta),
-    ]
-    for name in calibrated():
-        protocol, trust = name.split("/", 1)
-        typical, hardest = (
-            solve(unknown, given, by_measurement(name, kind, size, q, delta)) for kind in ("typical", "hardest")
+    if trust == "shuffle" and not found.plain:
+        raise InvalidInput(
+            "shuffled rounds are planned for one quantile without an interval: they bring their own rounds, and "
+            "nothing else was measured"
         )
-        shown = protocol_class(protocol).title + (" (the default)" if protocol == DEFAULT_PROTOCOL else "")
-        if "-" in trust:
-            trust, method = trust.split("-", 1)
-            shown += f", {method} accounting"
-        its_delta = delta if trust == "shuffle" else None
-        rows.append(PlanRow(shown, trust, "measured", typical, hardest, delta=its_delta))
-    return rows
+    return found
 
 
-def _naive_sufficient(*, alpha: float, epsilon: float, confidence: float, size: int) -> float:
-    return naive_search_users(size=size, alpha=alpha, beta=1 - confidence, epsilon=epsilon)
+def _poisoning(liars: float, coin: float | None, quantiles: tuple[float, ...]) -> str:
+    """What liars can do; to the most exposed of several quantiles, the one that is nearest to an end."""
+    exposed = min(quantiles, key=lambda q: min(q, 1.0 - q))
+    said = liars_in_a_plan(liars, epsilon=coin, quantile=exposed)
+    return said if len(quantiles) == 1 else f"At the {exposed:g} quantile: {said}"
+
+
+def _coin(full: dict[str, float], job: Job, trust: str) -> float | None:
+    """The epsilon of the coin that liars face: in shuffled rounds it is far more honest than epsilon."""
+    if "epsilon" not in full or trust == "local":
+        return full.get("epsilon")
+    if "users" not in full:
+        return None
+    return liars_face(float(int(full["users"])), full["epsilon"], job.delta, job.size)

@@ -1,16 +1,31 @@
-"""A plan in plain words: numbers as people write them, the verdict, and warnings where it would disappoint."""
+"""A plan in plain words: numbers as people write them, the verdict, details, warnings where it would disappoint."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
-from privquant.planning import limits
-from privquant.planning.calibration import calibration
-from privquant.planning.solving import RANGES, by_limit, noise_of_delta, solve
-from privquant.protocols.registry import DEFAULT_PROTOCOL
+from privquant.planning.central import central_users
+from privquant.planning.plan_rows import PlanRow
+from privquant.planning.solving import RANGES, Job, by_measurement, solve
+from privquant.planning.targets import DEFAULT, Target
 
-DEFAULT = {trust: f"{DEFAULT_PROTOCOL}/{trust}" for trust in ("local", "shuffle")}
-"""The way of collecting a plan's verdict speaks of."""
+ABOUT = (
+    "typical: values spread smoothly around the quantile, as times, distances or unrounded pay are.",
+    "lumpy: rounded or repeated values, many zeros, gaps, or all values in a tiny part of the domain.",
+    "hardest: made to mislead; nearly all sit at the two ends of the domain and the quantile on a single value.",
+)
+"""What the three kinds of data are."""
+
+KINDS = (
+    "limit: everyone asked at the true quantile of the population they were drawn from.",
+    "order: order of growth only, constant 1. sufficient: enough for any data, by proof.",
+    "measured: simulated, for the quantile of the very people asked.",
+)
+"""What the kinds of rows are."""
+
+# A crowd of the pilot on one value that is worth a word, in rank errors of half of the collections.
+_CROWD = 2.0
 
 
 def show(unknown: str, value: float | None) -> str:
@@ -29,102 +44,193 @@ def show(unknown: str, value: float | None) -> str:
 def verdict(
     unknown: str,
     given: dict[str, float],
-    value: float | None,
-    hardest: float | None,
-    *,
-    size: int,
-    q: float,
-    delta: float | None = None,
+    row: PlanRow,
+    targets: tuple[Target, ...],
+    job: Job,
+    unit: str,
 ) -> str:
-    """What the plan comes to on typical data and on the hardest measured; shuffled where there is a delta."""
-    mixed = "" if delta is None else f" shuffled (delta {delta:g})"
-    goal = _goal(given, q) + mixed
-    if value is None:
+    """What the plan comes to, in one sentence."""
+    mixed = "" if row.delta is None else f" shuffled (delta {row.delta:g})"
+    goal = _goal(given, job, mixed)
+    if row.value is None:
         return f"This plan cannot work: {goal} is out of reach at any {unknown} up to {RANGES[unknown][1]:g}."
+    harder = _harder(unknown, row)
     if unknown == "alpha":
-        half = {**given, "confidence": 0.5}
-        middle = calibration(DEFAULT["local" if delta is None else "shuffle"]).error(
-            users=half["users"], epsilon=half["epsilon"], confidence=0.5, size=size, quantile=q
-        )
-        if delta is None:
-            # Among the shapes are some whose ties forgive every error; nobody should count on those.
-            middle = max(middle, solve("alpha", half, by_limit(limits.information_limit, q)) or 0.0)
-        else:
-            middle *= noise_of_delta(delta)
-        return (
-            f"{given['users']:,.0f} people at epsilon {given['epsilon']:g}{mixed}: expect an error of "
-            f"{100 * middle:.2g} percentile points, and up to {100 * value:.2g} in "
-            f"{given['confidence']:.0%} of collections on typical data, "
-            f"{show(unknown, hardest)} on the hardest measured."
-        )
-    worst = "out of reach" if hardest is None else show(unknown, hardest)
-    return f"For {goal}: {unknown} {show(unknown, value)} on typical data, {worst} on the hardest measured."
+        people = f"{given['users']:,.0f} people at epsilon {given['epsilon']:g}{mixed}{_how(job)}"
+        return f"{people}: {_reached(targets, given['confidence'], job, unit)} if the data are smooth{harder}."
+    if unknown == "users":
+        return f"For {goal}: ask {show(unknown, row.value)} people if the data are smooth{harder}."
+    return f"For {goal}: {unknown} {show(unknown, row.value)} if the data are smooth{harder}."
 
 
-def _goal(given: dict[str, float], q: float) -> str:
-    parts = [f"the {q:g} quantile"]
+def _harder(unknown: str, row: PlanRow) -> str:
+    if row.note:
+        return ""
+    lumpy, hardest = (
+        "out of reach" if value is None else show(unknown, value) for value in (row.lumpy, row.hardest)
+    )
+    return f" ({lumpy} if they are lumpy, {hardest} for the hardest data)"
+
+
+def _reached(targets: tuple[Target, ...], confidence: float, job: Job, unit: str) -> str:
+    often = f"in {confidence:.0%} of collections"
+    if len(targets) > 1:
+        errors = [f"{100 * target.alpha:.2g}" for target in targets]
+        each = f"{', '.join(errors[:-1])} and {errors[-1]} percentile points"
+        return f"{_quantiles(job)} come out within {each} {often}"
+    (target,) = targets
+    said = f"expect an error of {100 * target.expected:.2g} percentile points, and up to {100 * target.alpha:.2g} "
+    return said + often + ("" if job.pilot is None else f" ({_range(target, unit)})")
+
+
+def _number(value: int | float | None) -> str:
+    """To four digits: a pilot tells no more."""
+    if value is None:
+        return "no bound"
+    return f"{float(f'{value:.4g}'):,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _range(target: Target, unit: str) -> str:
+    word = f" {unit}" if unit else ""
+    low, high, pilot = (f"{_number(value)}{word}" for value in (target.low, target.high, target.value))
+    if target.low is None and target.high is None:
+        return f"anything, where the pilot has {pilot}"
+    if target.low is None or target.high is None:
+        return f"{'at most ' + high if target.low is None else 'at least ' + low}, where the pilot has {pilot}"
+    return f"{_number(target.low)} to {high}, where the pilot has {pilot}"
+
+
+def _goal(given: dict[str, float], job: Job, mixed: str) -> str:
+    parts = [_quantiles(job)]
     if "alpha" in given:
-        parts.append(f"within {100 * given['alpha']:g} percentile points")
+        parts.append(
+            f"{'each ' if len(job.quantiles) > 1 else ''}within {100 * given['alpha']:g} percentile points"
+        )
     if "confidence" in given:
         parts.append(f"in {given['confidence']:.0%} of collections")
     if "epsilon" in given:
         parts.append(f"at epsilon {given['epsilon']:g}")
     if "users" in given:
         parts.append(f"from {given['users']:,.0f} people")
-    return " ".join(parts)
+    return " ".join(parts) + mixed + _how(job)
+
+
+def _quantiles(job: Job) -> str:
+    names = [f"{q:g}" for q in job.quantiles]
+    return (
+        f"the {', '.join(names[:-1])} and {names[-1]} quantiles" if len(names) > 1 else f"the {names[0]} quantile"
+    )
+
+
+def _how(job: Job) -> str:
+    pace = job.pace
+    parts = []
+    if pace.interval is not None:
+        parts.append(f"with a {pace.interval:.0%} certified interval")
+    if pace.rounds is not None:
+        parts.append(f"in {pace.rounds} rounds")
+    if pace.in_flight is not None:
+        parts.append(f"with {pace.in_flight:,} in flight")
+    return f" {' '.join(parts)}" if parts else ""
+
+
+def details(targets: tuple[Target, ...], job: Job, unit: str) -> Iterator[str]:
+    """A line for each quantile where the verdict has not said it all."""
+    for target in targets:
+        many = len(job.quantiles) > 1
+        parts = [f"an error of {100 * target.expected:.2g} points in half of the collections"]
+        parts.append(f"up to {100 * target.alpha:.2g} points in {100 * target.success:.3g} %")
+        if job.pilot is not None:
+            parts.append(_range(target, unit))
+        if job.pace.interval is not None:
+            wide = "open at an end" if target.width is None else f"at most {100 * target.width:.2g} points wide"
+            parts.append(f"certified intervals {wide} in half of the collections")
+        if many or job.pilot is not None or job.pace.interval is not None:
+            yield f"{target.quantile:g} quantile: {', '.join(parts)}."
+
+
+def facts(unknown: str, given: dict[str, float], job: Job, row: PlanRow) -> Iterator[str]:
+    """What the plan is about, and what others need."""
+    if row.value is None:
+        return
+    word = {"users": "users", "alpha": "alpha", "epsilon": "epsilon", "confidence": "confidence"}[unknown]
+    wider = solve(unknown, given, by_measurement(DEFAULT[row.trust], "typical", job, population=True))
+    yield (
+        "This is about the very people asked. For a population they are drawn from at random: "
+        f"{word} {show(unknown, wider)}."
+    )
+    held = central_sentence(unknown, given, job)
+    if held:
+        yield held
+    if job.pilot is None:
+        plain = solve(unknown, given, by_measurement(DEFAULT[row.trust], "typical", job, ties=False))
+        if _better(unknown, row.value, plain):
+            yield (
+                f"This counts on ties: among {job.size:,} possible values some people must share theirs. "
+                f"Without ties: {word} {show(unknown, plain)}."
+            )
+
+
+def central_sentence(unknown: str, given: dict[str, float], job: Job) -> str:
+    """What whoever holds the data already should do instead."""
+
+    def holds(full: dict[str, float]) -> bool:
+        uses = {use: full[use] for use in ("alpha", "epsilon", "confidence")}
+        return full["users"] >= central_users(**uses, size=job.size, many=len(job.quantiles))
+
+    found = solve(unknown, given, holds)
+    if found is None:
+        return ""
+    return f"If you hold the data already, use central privacy (OpenDP): {unknown} {show(unknown, found)}."
 
 
 def warnings(
-    unknown: str, given: dict[str, float], value: float | None, q: float, trust: str = "local"
-) -> list[str]:
+    unknown: str, full: dict[str, float], job: Job, row: PlanRow, targets: tuple[Target, ...]
+) -> Iterator[str]:
     """Plain words where a plan would disappoint."""
-    said = []
-    alpha = given.get("alpha", value if unknown == "alpha" else None)
-    if alpha is not None and alpha >= 0.08:
-        said.append(
-            f"This will not tell much: an error of {100 * alpha:.2g} percentile points turns the median into "
-            f"anything from rank {100 * max(0.5 - alpha, 0):.0f} % to {100 * min(0.5 + alpha, 1):.0f} %. "
-            "Ask more people or raise epsilon."
-            if q == 0.5
-            else f"This will not tell much: the answer's rank may be off by {100 * alpha:.2g} percentile points."
-        )
-    if alpha is not None and alpha >= min(q, 1 - q):
-        said.append(
-            f"An error of {100 * alpha:.2g} points makes the {q:g} quantile trivial: "
-            "an end of the domain is as good."
-        )
-    if unknown == "confidence" and value is not None and value < 0.5:
-        said.append(f"This plan will fail more often than not: only {value:.0%} of collections keep it.")
-    epsilon = given.get("epsilon", value if unknown == "epsilon" else None)
+    for q in job.quantiles:
+        alpha = next((t.alpha for t in targets if t.quantile == q and unknown == "alpha"), full.get("alpha"))
+        if alpha is not None and alpha >= min(q, 1.0 - q):
+            end, which = ("largest", 1.0 - q) if q >= 0.5 else ("smallest", q)
+            yield (
+                f"An error of {100 * alpha:.2g} points makes the {q:g} quantile trivial: with {100 * which:.2g} "
+                f"points beyond it the {end} value of all would do."
+            )
+        elif alpha is not None and alpha >= 0.08:
+            low, high = 100 * max(q - alpha, 0), 100 * min(q + alpha, 1)
+            yield (
+                f"This will not tell much: an error of {100 * alpha:.2g} percentile points turns the {q:g} "
+                f"quantile into anything from rank {low:.0f} % to {high:.0f} %. "
+                "Ask more people or raise epsilon."
+            )
+    if unknown == "confidence" and row.value is not None and row.value < 0.5:
+        yield f"This plan will fail more often than not: only {row.value:.0%} of collections keep it."
+    epsilon = full.get("epsilon")
     if epsilon is not None and epsilon > 5:
-        why = f": an answer is the truth {1 / (1 + math.exp(-epsilon)):.2%} of the time" if trust == "local" else ""
-        said.append(f"Epsilon {epsilon:.3g} protects little{why}.")
-    return said
+        truth = f": an answer is the truth {1 / (1 + math.exp(-epsilon)):.2%} of the time"
+        yield f"Epsilon {epsilon:.3g} protects little{truth if row.trust == 'local' else ''}."
+    if job.pilot is not None:
+        yield from _of_the_pilot(job, targets)
 
 
-def easier(
-    unknown: str, given: dict[str, float], q: float, limit: float | None, measured: float | None
-) -> list[str]:
-    """Said where the measured number is better than the limit: because values repeat in the data measured, or only
-    because it is about the very people asked, of whom there is no sampling error.
-    """
-    if measured is None:
-        return []
-    word = f"{unknown} {'at most' if unknown == 'confidence' else 'at least'}"
-    own = solve(unknown, given, by_limit(limits.limit_of_the_asked, q))
-    if own is not None and _better(unknown, measured, own):
-        return [
-            "This counts on values that repeat, as in the data measured. "
-            f"Without ties: {word} {show(unknown, own)}."
-        ]
-    if limit is not None and _better(unknown, measured, limit):
-        return [
-            "This is about the very people asked. For the quantile of a population they are drawn from: "
-            f"{word} {show(unknown, limit)}."
-        ]
-    return []
+def _of_the_pilot(job: Job, targets: tuple[Target, ...]) -> Iterator[str]:
+    assert job.pilot is not None
+    for target in targets:
+        if job.pilot.users * target.expected**2 < target.quantile * (1.0 - target.quantile):
+            yield (
+                f"The pilot has {job.pilot.users:,} values: it knows the {target.quantile:g} quantile no better "
+                "than the collection itself, so the values said are a guess."
+            )
+        crowded, share = job.pilot.crowd(target.quantile, target.alpha)
+        if share > _CROWD * target.expected:
+            yield (
+                f"{share:.0%} of the pilot share the value {_number(crowded)} near the {target.quantile:g} "
+                "quantile: count on what is said of lumpy data."
+            )
 
 
-def _better(unknown: str, measured: float, limit: float) -> bool:
-    """Beyond what a table of measured errors leaves open."""
-    return measured > limit + 0.02 if unknown == "confidence" else measured < 0.95 * limit
+def _better(unknown: str, measured: float, other: float | None) -> bool:
+    """Beyond what a law leaves open."""
+    if other is None:
+        return True
+    return measured > other + 0.01 if unknown == "confidence" else measured < 0.95 * other

@@ -1,16 +1,15 @@
 """The rank statement that goes with an estimate: how far its rank may be off, as measured in simulation.
 
-It is a statement of experience, not a certificate: in the planner's calibration, on the hardest of five shapes
-of data, a share `confidence` of runs like this one stayed within it. The certified interval of `isotonic` is the
-one that holds for any data.
+It is a statement of experience, not a certificate: in the planner's calibration, on the hardest family of data, a
+share `confidence` of runs like this one stayed within it. The certified interval of `isotonic` is the one that
+holds for any data.
 """
 
 from __future__ import annotations
 
 from privquant.errors import InvalidInput
 from privquant.messages import Guarantee, Rank
-from privquant.planning.calibration import calibrated, calibration
-from privquant.planning.solving import noise_of_delta
+from privquant.planning.calibration import CALIBRATED_DELTA, calibrated, calibration
 from privquant.validation import check_probability
 
 
@@ -25,9 +24,12 @@ def rank_within(
     if users == 0 or size < 2 or name not in calibrated():
         return None
     error = calibration(name).error(
-        users=users, epsilon=guarantee.epsilon, confidence=confidence, size=size, quantile=quantile, kind="hardest"
+        users=users,
+        epsilon=guarantee.epsilon,
+        confidence=confidence,
+        size=size,
+        quantile=quantile,
+        kind="hardest",
+        delta=guarantee.delta or CALIBRATED_DELTA,
     )
-    if guarantee.delta:
-        # A smaller delta than the measured one costs noise; a larger one is not counted on to save any.
-        error = min(1.0, error * max(1.0, noise_of_delta(guarantee.delta)))
     return Rank(quantile, error, confidence)

@@ -8,24 +8,49 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 
-from privquant.planning.calibration import calibration
+from privquant.planning.calibration import CALIBRATED_DELTA, Calibration, calibration
+from privquant.planning.paces import AT_LEISURE, Pace
+from privquant.planning.pilot import Pilot
+from privquant.validation import check_choice
+
+__all__ = ["RANGES", "UNKNOWNS", "Holds", "Job", "by_limit", "by_measurement", "failure", "solve"]
 
 UNKNOWNS = ("users", "alpha", "epsilon", "confidence")
 
 # Where each unknown is looked for. Beyond these a plan is of no use to anyone.
 RANGES = {"users": (1.0, 1e15), "alpha": (1e-7, 0.999), "epsilon": (1e-3, 20.0), "confidence": (1e-3, 1 - 1e-6)}
 
-# The measured tables are for this delta; the coin noise of another grows as sqrt(log(4/delta)).
-CALIBRATED_DELTA = 1e-8
+# Two values this close are the same plan.
+_CLOSE = 1e-4
 
 Holds = Callable[[dict[str, float]], bool]
 """Whether a full plan (users, alpha, epsilon, confidence) is kept."""
 
 
+@dataclass(frozen=True)
+class Job:
+    """What is to be collected, beside the four numbers.
+
+    size: of the domain. delta: of shuffled rows. pace: how it is asked. source: a calibration of one's own.
+    """
+
+    size: int
+    quantiles: tuple[float, ...]
+    delta: float = CALIBRATED_DELTA
+    pace: Pace = AT_LEISURE
+    pilot: Pilot | None = None
+    source: str | Path | None = None
+
+    def table(self, name: str) -> Calibration:
+        return calibration(name, self.source)
+
+
 def solve(unknown: str, given: dict[str, float], holds: Holds) -> float | None:
     """The cheapest value of the unknown that keeps the plan: `holds` changes once over its range."""
-    low, high = RANGES[unknown]
+    low, high = RANGES[check_choice(unknown, "unknown", UNKNOWNS)]
     logarithmic = unknown != "confidence"
     rising = unknown != "confidence"  # more users, alpha, epsilon help; more confidence hurts
 
@@ -37,7 +62,7 @@ def solve(unknown: str, given: dict[str, float], holds: Holds) -> float | None:
         return None
     if kept(cheap):
         return cheap
-    for _ in range(60):
+    while abs(dear - cheap) > _CLOSE * abs(dear):
         middle = math.sqrt(cheap * dear) if logarithmic else (cheap + dear) / 2
         if kept(middle):
             dear = middle
@@ -56,25 +81,43 @@ def by_limit(needed: Callable[..., float], q: float) -> Holds:
     return holds
 
 
-def noise_of_delta(delta: float) -> float:
-    """How many times the errors measured at `CALIBRATED_DELTA` those of shuffled coins are at another delta."""
-    return math.sqrt(math.log(4 / delta) / math.log(4 / CALIBRATED_DELTA))
+def failure(
+    name: str,
+    kind: str,
+    job: Job,
+    q: float,
+    full: dict[str, float],
+    *,
+    ties: bool = True,
+    population: bool = False,
+) -> float:
+    """The share of runs that miss alpha at one quantile; by the ties of the pilot, where there is one."""
+    below = above = full["alpha"]
+    if job.pilot is not None:
+        below, above, _, _ = job.pilot.reach(q, full["alpha"])
+        ties = False
+    return job.table(name).failure(
+        kind,
+        below,
+        above,
+        users=full["users"],
+        epsilon=full["epsilon"],
+        quantile=q,
+        size=job.size,
+        delta=job.delta,
+        pace=job.pace,
+        ties=ties,
+        population=population,
+    )
 
 
-def by_measurement(name: str, kind: str, size: int, q: float, delta: float) -> Holds:
-    """Kept where the error that was measured (kind: "typical" or "hardest" data) is within alpha."""
-    table = calibration(name)
-    noise = noise_of_delta(delta) if "/shuffle" in name else 1.0
+def by_measurement(name: str, kind: str, job: Job, *, ties: bool = True, population: bool = False) -> Holds:
+    """Kept where every quantile, on data of this kind, is missed by no more runs than the confidence allows."""
 
     def holds(full: dict[str, float]) -> bool:
-        reached = table.error(
-            users=full["users"],
-            epsilon=full["epsilon"],
-            confidence=full["confidence"],
-            size=size,
-            quantile=q,
-            kind=kind,
+        return all(
+            failure(name, kind, job, q, full, ties=ties, population=population) <= 1.0 - full["confidence"]
+            for q in job.quantiles
         )
-        return reached * noise <= full["alpha"]
 
     return holds

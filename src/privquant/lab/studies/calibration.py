@@ -1,7 +1,14 @@
-"""Measure what the planner plans with: rank errors of every protocol on a grid of settings.
+"""Measure what the planner plans with: the laws of rank error of every protocol.
 
-The result is `privquant/planning/calibration.json`; `privquant calibrate` makes it anew. Data are drawn afresh
-every ten trials from five shapes: "typical" is the middle one of the five errors, "hardest" the largest.
+The result is `privquant/planning/calibration.json`; `privquant calibrate` makes it anew. Settings (users, epsilon,
+quantile, size of the domain, delta) are spread evenly over all that people plan for, and every run has users drawn
+for it alone, from three families of data:
+
+    typical   smooth: no value near the quantile is shared by many, and there is no gap
+    lumpy     rounded, crowded on some values, with gaps, or filling a tiny part of the domain
+    hardest   a cliff: all hangs on one value (`privquant.lab.studies.cliff`)
+
+A law (`privquant.planning.law`) is fitted to all runs of a family at once.
 """
 
 from __future__ import annotations
@@ -9,114 +16,210 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from statistics import NormalDist
+from typing import Any, NamedTuple
 
 from privquant import __version__
 from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.outcome import Outcome
 from privquant.lab.experiment.results import Results
-from privquant.lab.experiment.source import Drawn
-from privquant.lab.experiment.template import Registered, Shuffled, Template
+from privquant.lab.experiment.source import LISTED, Drawn
+from privquant.lab.experiment.template import Registered, Template
+from privquant.lab.studies import paces
+from privquant.lab.studies.cliff import Cliff
+from privquant.lab.studies.law_fit import Entry, as_counts, errors_counted, fitted, pooled
+from privquant.lab.studies.settings import (
+    BITS,
+    DELTAS,
+    EPSILONS,
+    FAMILIES,
+    INFORMATION,
+    QUANTILES,
+    USERS,
+    between,
+    spread_evenly,
+)
+from privquant.lab.studies.shuffled_rounds import ShuffledRounds
 from privquant.lab.studies.table import name
+from privquant.planning.calibration import law_of
+from privquant.planning.law import FORM, Run, unit
+from privquant.planning.limits import kappa_of
+from privquant.planning.shuffled_coins import shuffled_kappa
 
-SHAPES = ("pareto", "uniform", "lognormal", "ties", "tiny")
-LOG2_SIZES = (8, 20, 48)
-QUANTILES = (0.5, 0.9, 0.99)
-EPSILONS = (0.1, 0.3, 1.0, 3.0)
-CONFIDENCES = (0.5, 0.68, 0.8, 0.9, 0.95, 0.99)
-USERS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 1_000_000, 10_000_000)
-DELTA = 1e-8
+# The largest alpha a cliff is made for, in units.
+_STEEPEST = 16.0
+_TIE_CREDIT = 1.0
+PLAIN = "isotonic/local"
+# The coins of large shuffled rounds hardly flip.
+HONEST = (0.1, 8.0)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: which protocol, and up to how many users it is worth simulating.
+    """One protocol in one trust model.
 
     shuffled: "" or the accounting method of shuffled rounds.
+    stretch:  the power of log2 B with which its errors grow beyond the natural unit.
+    points:   settings for each family. largest: users worth simulating. epsilons: their ends.
+    families: on which it is measured.
     """
 
     name: str
     protocol: str
     shuffled: str = ""
     options: tuple[tuple[str, Any], ...] = ()
-    largest: int = USERS[-1]
+    stretch: float = 0.0
+    points: tuple[int, int, int] = (40, 28, 64)
+    largest: int = USERS[1]
+    epsilons: tuple[float, float] = EPSILONS
+    families: tuple[str, ...] = tuple(FAMILIES)
 
-    @property
-    def users(self) -> tuple[int, ...]:
-        return tuple(n for n in USERS if n <= self.largest)
-
-    def template(self, epsilon: float, quantile: float) -> Template:
+    def template(self, point: Point) -> Template:
         if self.shuffled:
-            return Shuffled(self.protocol, epsilon, DELTA, (quantile,), self.shuffled)
-        return Registered(self.protocol, epsilon, (quantile,), self.options)
+            return ShuffledRounds(point.epsilon, point.delta, (point.quantile,))
+        return Registered(self.protocol, point.epsilon, (point.quantile,), self.options)
 
-    def points(self) -> Iterator[tuple[int, float, float, int]]:
-        """log2 of the domain's size, quantile, epsilon, users: in the order of the table."""
-        return product(LOG2_SIZES, QUANTILES, EPSILONS, self.users)
+    def kappa(self, point: Point) -> float:
+        if not self.shuffled:
+            return kappa_of(point.epsilon)
+        return shuffled_kappa(self.protocol, point.users, point.epsilon, point.delta, 2**point.bits, self.shuffled)
+
+    def run(self, point: Point) -> Run:
+        return Run(point.users, self.kappa(point), point.quantile, float(point.bits), point.bits**self.stretch)
+
+
+class Point(NamedTuple):
+    """One setting. cliff: how steep the cliff is, from 0 to 1."""
+
+    users: int
+    epsilon: float
+    quantile: float
+    bits: int
+    delta: float
+    cliff: float
 
 
 ROWS = (
-    Row("isotonic/local", "isotonic"),
-    Row("bayeslearn/local", "bayeslearn", largest=10_000),
-    Row("bayess/local", "bayess", largest=10_000),
-    Row("naive/local", "naive"),
-    Row("hierarchical/local", "hierarchical", options=(("encoding", "oue"),)),
-    Row("isotonic/shuffle", "isotonic", "exact"),
-    Row("naive/shuffle-exact", "naive", "exact"),
-    Row("naive/shuffle-lemma", "naive", "lemma"),
+    Row(PLAIN, "isotonic", points=(320, 96, 288)),
+    Row("bayeslearn/local", "bayeslearn", stretch=0.5, largest=10_000),
+    Row("bayess/local", "bayess", stretch=0.5, largest=10_000),
+    Row("naive/local", "naive", stretch=0.5, epsilons=HONEST),
+    Row("hierarchical/local", "hierarchical", options=(("encoding", "oue"),), stretch=1.5),
+    Row("isotonic/shuffle", "isotonic", "exact", points=(96, 0, 0), families=("typical",)),
 )
 
+# A shuffled naive search is the local one with another coin in every round.
+SAME = {"naive/shuffle-exact": "naive/local", "naive/shuffle-lemma": "naive/local"}
 
-def cells(trials: int, rows: tuple[Row, ...] = ROWS) -> list[Cell]:
+
+def points(row: Row, family: str) -> list[Point]:
+    """The settings of one family of a row."""
+    count = row.points[list(FAMILIES).index(family)]
+    return [_point(row, *coordinates) for coordinates in spread_evenly(count, 6).tolist()]
+
+
+def _point(row: Row, e: float, c: float, q: float, b: float, d: float, z: float) -> Point:
+    epsilon, delta = between(row.epsilons, e), between(DELTAS, d)
+    scores = [NormalDist().inv_cdf(end) for end in QUANTILES]
+    quantile = NormalDist().cdf(scores[0] + q * (scores[1] - scores[0]))
+    bits = round(BITS[0] + b * (BITS[1] - BITS[0]))
+    if row.shuffled:
+        users = between((3.0 * USERS[0], row.largest), c)
+    else:
+        information = between(INFORMATION, c) * bits ** (2.0 * row.stretch)
+        users = min(max(information / kappa_of(epsilon) ** 2, USERS[0]), row.largest)
+    whole = round(users) if users <= LISTED else LISTED * round(users / LISTED)
+    return Point(whole, epsilon, quantile, bits, delta, z)
+
+
+def cells(trials: int, rows: tuple[Row, ...] = ROWS, pace_points: int = paces.POINTS) -> list[Cell]:
+    """All cells, those of the paces included: what a plain run's law is stretched by."""
+    return [*_of_rows(trials, rows), *paces.cells(max(trials // 2, 1), pace_points)]
+
+
+def _of_rows(trials: int, rows: tuple[Row, ...]) -> list[Cell]:
     return [
         Cell(
-            Drawn(shape, users, 2**log2_size),
-            row.template(epsilon, quantile),
-            trials=trials,
-            redraw=max(min(10, trials // 4), 1),
-            notes=(("cell", name(row.name, log2_size, quantile, epsilon, users, shape)),),
+            source,
+            row.template(point),
+            trials=trials if family != "lumpy" else max(trials // 2, 1),
+            redraw=1,
+            notes=(("cell", name(row.name, family, index, shape)),),
         )
         for row in rows
-        for log2_size, quantile, epsilon, users in row.points()
-        for shape in SHAPES
+        for family in row.families
+        for index, point in enumerate(points(row, family))
+        for shape, source in _sources(row, family, point)
     ]
 
 
-def report(results: Results, rows: tuple[Row, ...] = ROWS) -> dict[str, Any]:
+def _sources(row: Row, family: str, point: Point) -> Iterator[tuple[str, Drawn | Cliff]]:
+    if family != "hardest":
+        yield from ((shape, Drawn(shape, point.users, 2**point.bits)) for shape in FAMILIES[family])
+        return
+    alpha = _cliff(row, point)
+    if alpha is not None:
+        yield "cliff", Cliff(point.users, 2**point.bits, point.quantile, alpha)
+
+
+def _cliff(row: Row, point: Point) -> float | None:
+    """The cliff's alpha: from one unit up to the far end of the ranks; None if a unit passes both ends."""
+    scale, far = float(unit(row.run(point))), 0.9 * max(point.quantile, 1.0 - point.quantile)
+    return between((scale, min(_STEEPEST * scale, far)), point.cliff) if scale < far else None
+
+
+def report(results: Results, rows: tuple[Row, ...] = ROWS, pace_points: int = paces.POINTS) -> dict[str, Any]:
     """The document the planner reads."""
     found = results.by_note("cell")
-    errors = {}
-    for row in rows:
-        typical, hardest = [], []
-        for point in row.points():
-            by_shape = [_error_quantiles(found[name(row.name, *point, s)].rank_errors()) for s in SHAPES]
-            typical.append(np.median(by_shape, axis=0))
-            hardest.append(np.max(by_shape, axis=0))
-        shape = (len(LOG2_SIZES), len(QUANTILES), len(EPSILONS), len(row.users), len(CONFIDENCES))
-        table = {"typical": np.reshape(typical, shape).tolist(), "hardest": np.reshape(hardest, shape).tolist()}
-        errors[row.name] = {"users": row.users, "table": table}
+    laws: dict[str, dict[str, Any]] = {
+        row.name: {"stretch": row.stretch} | {family: _law(row, family, found) for family in row.families}
+        for row in rows
+    }
     trials = results.outcomes[0].trials
+    plain = law_of(laws[PLAIN]["typical"])
     return {
         "made_by": f"privquant calibrate --trials {trials} --seed {results.seed}",
         "version": __version__,
-        "shapes": SHAPES,
-        "trials_a_shape": trials,
-        "delta": DELTA,
-        "log2_sizes": LOG2_SIZES,
-        "quantiles": QUANTILES,
-        "epsilons": EPSILONS,
-        "confidences": CONFIDENCES,
-        "errors": errors,
+        "form": FORM,
+        "families": FAMILIES,
+        "measured": {"epsilon": EPSILONS, "quantile": QUANTILES, "bits": BITS, "users": USERS, "delta": DELTAS},
+        "laws": laws | {name: laws[same] for name, same in SAME.items() if same in laws},
+        "paces": paces.report(found, plain, pace_points),
     }
 
 
-def _error_quantiles(errors: NDArray[np.float64]) -> list[float]:
-    return [float(f"{v:.3g}") for v in np.quantile(errors, CONFIDENCES, method="higher")]
+def _law(row: Row, family: str, found: dict[Any, Outcome]) -> dict[str, Any]:
+    entries = []
+    for index, point in enumerate(points(row, family)):
+        for shape in FAMILIES[family]:
+            outcome = found.get(name(row.name, family, index, shape))
+            if outcome is not None:
+                entries += list(_counted(row, outcome, family, point))
+    return {
+        "whole": family == "hardest",
+        "tie_credit": _TIE_CREDIT if family == "typical" else 0.0,
+        "coefficients": fitted(as_counts(pooled(entries)), rich=row.name == PLAIN and family != "lumpy"),
+    }
+
+
+def _counted(row: Row, outcome: Outcome, family: str, point: Point) -> Iterator[Entry]:
+    """(z, side, run, runs, how many passed) for every alpha at which there is a rank to pass."""
+    run = row.run(point)
+    if family == "hardest":
+        alpha = _cliff(row, point)
+        assert alpha is not None
+        # Whole users: the foot of the cliff is off by alpha or a little more, and so is its top.
+        yield (
+            alpha / float(unit(run)),
+            1,
+            run,
+            outcome.trials,
+            int((outcome.rank_errors() > alpha * (1.0 - 1e-9)).sum()),
+        )
+        return
+    yield from errors_counted(run, outcome, 0, tied=family == "lumpy")
 
 
 def write(document: dict[str, Any], path: Path) -> None:
-    path.write_text(json.dumps(document, separators=(",", ":")) + "\n")
+    path.write_text(json.dumps(document, indent=1) + "\n")

@@ -1,0 +1,116 @@
+"""Fitting a law of rank errors to simulated runs: probit regression by iterated least squares.
+
+The likelihood counts every run at several alphas, which are not independent; that makes the fit look surer than it
+is, and does not move it. Coefficients are held towards "errors are normal with one unit of deviation" by a few
+runs' worth of evidence, so that features nobody measured stay out of the law.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privquant.lab.experiment.outcome import Outcome
+from privquant.planning.law import COEFFICIENTS, Run, features, normal_tail, unit
+
+Floats = NDArray[np.float64]
+
+_STEPS = 60
+_HELD_BY = 2.0
+# eta moves by at most this in one step where a cell's runs all passed or all failed.
+_LONGEST_STEP = 3.0
+_DIVISIONS = 3  # of the list of features: 1, z, log(1 + z)
+# With 1 and log(1 + z): the crowd, the bits, the coin, how far out the quantile lies and on which side; z alone.
+_OF_RUN = (0, 1, 3, 5, 11, 14)
+_FEW = (*_OF_RUN, COEFFICIENTS // _DIVISIONS, *(2 * COEFFICIENTS // _DIVISIONS + k for k in _OF_RUN))
+
+# Alphas at which runs are counted, in units.
+_ALPHAS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0, 9.0, 14.0, 22.0, 35.0)
+# The same as parts of the way to the end: of few users a unit is more than all ranks.
+_PARTS = (0.2, 0.5, 0.8)
+# A run whose answer is shared by more than this (in units) says nothing about data without ties.
+_TIED = 0.5
+
+Entry = tuple[float, int, Run, int, int]
+"""z units, which side (1 is above), the run, how many runs, how many passed z units on that side."""
+
+
+class Counts(NamedTuple):
+    """Entries as columns."""
+
+    z: Floats
+    above: Floats
+    run: Run
+    runs: Floats
+    passed: Floats
+
+
+def fitted(counts: Counts, *, rich: bool) -> tuple[float, ...]:
+    """The coefficients of the law under which these counts are likeliest.
+
+    rich: with all features, for what was measured at length; else with the few that cannot turn a law around where
+    there were no runs.
+    """
+    kept = np.arange(COEFFICIENTS) if rich else np.array(_FEW)
+    rows = features(counts.z, counts.above, counts.run)[:, kept]
+    prior = (kept == COEFFICIENTS // _DIVISIONS) * 1.0  # eta = z
+    found = prior.copy()
+    share = counts.passed / counts.runs
+    for _ in range(_STEPS):
+        eta = rows @ found
+        tail = np.clip(normal_tail(eta), 1e-9, 1.0 - 1e-9)
+        density = np.maximum(np.exp(-0.5 * eta**2) / math.sqrt(2.0 * math.pi), 1e-9)
+        weight = counts.runs * density**2 / (tail * (1.0 - tail))
+        step = np.clip((tail - share) / density, -_LONGEST_STEP, _LONGEST_STEP)
+        information = rows.T @ (rows * weight[:, None]) + _HELD_BY * np.eye(kept.size)
+        moved = np.linalg.solve(information, rows.T @ (weight * (eta + step)) + _HELD_BY * prior)
+        done = bool(np.max(np.abs(moved - found)) < 1e-6)
+        found = moved
+        if done:
+            break
+    whole = np.zeros(COEFFICIENTS)
+    whole[kept] = found
+    return tuple(float(f"{c:.6g}") for c in whole)
+
+
+def pooled(entries: Iterable[Entry]) -> list[Entry]:
+    """The same with runs of the same kind, such as those of several shapes, counted together."""
+    found: dict[tuple[float, int, Run], tuple[int, int]] = {}
+    for z, above, run, runs, passed in entries:
+        before = found.get((z, above, run), (0, 0))
+        found[z, above, run] = (before[0] + runs, before[1] + passed)
+    return [(*kind, *counts) for kind, counts in found.items()]
+
+
+def as_counts(entries: list[Entry]) -> Counts:
+    """Entries as columns."""
+    z, above, runs, sizes, passed = (list(column) for column in zip(*entries, strict=True))
+    columns = [np.array([getattr(run, part) for run in runs], np.float64) for part in Run._fields]
+    return Counts(
+        np.array(z), np.array(above, np.float64), Run(*columns), np.array(sizes, float), np.array(passed, float)
+    )
+
+
+def errors_counted(run: Run, outcome: Outcome, which: int, *, tied: bool) -> Iterator[Entry]:
+    """The entries of one cell's quantile, at every alpha at which there is a rank to pass.
+
+    tied: errors as they are, where every rank of a shared value is right. Else those of data without ties: the
+    middle of the answer's ranks, where few share it.
+    """
+    n, q, scale = outcome.n, outcome.quantiles[which], float(unit(run))
+    below, upto = outcome.below[:, which] / n - q, outcome.upto[:, which] / n - q
+    if tied:
+        errors = np.where(below > 0, below, np.where(upto < 0, upto, 0.0))
+    else:
+        errors = ((below + upto) / 2.0)[upto - below < _TIED * scale + 2.0 / n]
+    if not errors.size:
+        return
+    for above, end in ((1, 1.0 - q), (0, q)):
+        signed = errors if above else -errors
+        for z in (*_ALPHAS, *(part * end / scale for part in _PARTS)):
+            if z * scale < end - 0.6 / n:
+                yield z, above, run, errors.size, int((signed > z * scale).sum())

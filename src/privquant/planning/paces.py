@@ -1,0 +1,97 @@
+"""What else a run does with its users: several quantiles, an interval, rounds, users in flight.
+
+Each of these costs accuracy in a way that is as if fewer users had been asked at leisure about one quantile:
+
+    several quantiles   users / Q^power min(10 q, 10 (1-q), 1)^depth: each has its own people, and far out the
+                        shared bulk phase costs more; the ranks of those asked about others are sampled
+    an interval         users * kept
+    rounds, in flight   users * exp(-cost * x^power * bits^growth), x = 1/rounds or in flight / users
+
+The numbers are fitted to simulated runs on the typical family (`privquant calibrate`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+from privquant.planning.law import Law, Run
+
+# Users of a run in rounds or in flight are asked at thresholds spread over this half-width, as the service does.
+SPREAD = 0.25
+# A certified interval is this many units wide, or so, for a walk's bound of this many deviations (95 %).
+_WIDTH = 7.0
+_BOUND = 2.24
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How a run asks.
+
+    quantiles: how many in one run. interval: confidence of a certified interval. rounds: feedback rounds that grow.
+    in_flight: users asked before the first answers. None is "no such thing".
+    """
+
+    quantiles: int = 1
+    interval: float | None = None
+    rounds: int | None = None
+    in_flight: int | None = None
+
+    @property
+    def plain(self) -> bool:
+        """One quantile, at leisure."""
+        return self == Pace()
+
+    def own_users(self, users: float, quantile: float, bits: float, costs: Mapping[str, Any]) -> float:
+        """As many users, asked at leisure about one quantile, do as well."""
+        own = users * shared(self.quantiles, quantile, **costs["quantiles"])
+        if self.interval is not None:
+            own *= costs["interval"]["kept"]
+        if self.rounds is not None:
+            own *= slowed(1.0 / self.rounds, bits, **costs["rounds"])
+        if self.in_flight is not None:
+            own *= slowed(min(self.in_flight / users, 1.0), bits, **costs["in_flight"])
+        return own
+
+
+AT_LEISURE = Pace()
+
+
+def shared(quantiles: float, quantile: float, *, power: float, depth: float) -> float:
+    """The part of the users that counts for one of several quantiles."""
+    if quantiles <= 1:
+        return 1.0
+    return float(quantiles**-power * min(10.0 * min(quantile, 1.0 - quantile), 1.0) ** depth)
+
+
+def slowed(x: float, bits: float, *, cost: float, power: float, growth: float) -> float:
+    """The part of the users that counts where feedback comes late."""
+    return math.exp(-cost * x**power * bits**growth)
+
+
+def interval_run(run: Run, confidence: float) -> Run:
+    """The run as the law of an interval's width sees it: in units of a width."""
+    bound = NormalDist().inv_cdf(1.0 - (1.0 - confidence) / 4.0)
+    return run._replace(stretch=_WIDTH * bound / _BOUND)
+
+
+def width_within(law: Law, run: Run, confidence: float, chance: float) -> float | None:
+    """The width of rank that certified intervals stay within with this chance; None if that is all ranks."""
+    seen = interval_run(run, confidence)
+
+    def passed(width: float) -> bool:
+        return float(law.tails([width], [1], seen)[0]) > 1.0 - chance
+
+    if passed(1.0):
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        if passed(middle):
+            low = middle
+        else:
+            high = middle
+    return high

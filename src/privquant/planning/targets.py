@@ -1,0 +1,79 @@
+"""What each quantile of a plan reaches, in rank and, by a pilot, in values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from privquant.planning.solving import Job, failure, solve
+from privquant.protocols.registry import DEFAULT_PROTOCOL
+
+DEFAULT = {trust: f"{DEFAULT_PROTOCOL}/{trust}" for trust in ("local", "shuffle")}
+"""The way of collecting a plan's verdict speaks of."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One quantile of a plan, on typical data.
+
+    Parameters
+    ----------
+    quantile : float
+        Which.
+    expected : float
+        The rank error that half of the collections stay within.
+    alpha : float
+        The rank error planned for: the plan's, or where that was the unknown this quantile's own.
+    success : float
+        The share of collections that stay within alpha: the plan's confidence, or more where another quantile
+        needs more users, or where alpha reaches the end of the ranks.
+    value, low, high : int, float or None
+        By the pilot: its own quantile, and the values between which as many collections find the answer (None: no
+        bound). They are a little wider than alpha: the people asked differ from those of the pilot.
+    width : float, optional
+        The width of rank that half of the certified intervals stay within; None without one, or where half have
+        an open end.
+    """
+
+    quantile: float
+    expected: float
+    alpha: float
+    success: float
+    value: int | float | None = None
+    low: int | float | None = None
+    high: int | float | None = None
+    width: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def targets_of(unknown: str, full: dict[str, float], job: Job, trust: str) -> tuple[Target, ...]:
+    """Each quantile at the numbers the plan came to."""
+    return tuple(_target(unknown, full, job, trust, q) for q in job.quantiles)
+
+
+def _target(unknown: str, full: dict[str, float], job: Job, trust: str, q: float) -> Target:
+    name = DEFAULT[trust]
+
+    def reached(confidence: float, *, population: bool = False) -> float:
+        def holds(tried: dict[str, float]) -> bool:
+            return failure(name, "typical", job, q, tried, population=population) <= 1.0 - confidence
+
+        found = solve("alpha", {key: value for key, value in full.items() if key != "alpha"}, holds)
+        return math.nan if found is None else min(found, max(q, 1.0 - q))
+
+    alpha = reached(full["confidence"]) if unknown == "alpha" else full["alpha"]
+    kept = 1.0 - failure(name, "typical", job, q, {**full, "alpha": alpha})
+    width = None
+    if job.pace.interval is not None:
+        width = job.table(name).interval_width(
+            0.5, users=full["users"], epsilon=full["epsilon"], quantile=q, size=job.size, pace=job.pace
+        )
+    value = low = high = None
+    if job.pilot is not None:
+        value = job.pilot.quantile(q)
+        # The pilot's values stand for a population's, of which the people asked are a sample themselves.
+        _, _, low, high = job.pilot.reach(q, reached(kept, population=True))
+    return Target(q, reached(0.5), alpha, kept, value, low, high, width)

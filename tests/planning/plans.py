@@ -1,0 +1,157 @@
+"""Random plans, and how often collections run as planned succeed: on shapes the calibration has never seen.
+
+`python plans.py 40 600` (from this folder) prints one line a plan.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+
+from privquant.domain import Integers
+from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.runner import run_cells
+from privquant.lab.experiment.template import Registered
+from privquant.lab.sample import Draw, Sample
+from privquant.lab.studies.cliff import Cliff
+from privquant.planning.calibration import calibration
+from privquant.planning.plan import plan
+
+
+def _exponential(rng, n):
+    return rng.exponential(1.0, n) / rng.uniform(8, 40)
+
+
+def _logistic(rng, n):
+    return rng.uniform(0.3, 0.7) + rng.uniform(0.005, 0.05) * rng.logistic(size=n)
+
+
+def _triangle(rng, n):
+    low = rng.uniform(0, 0.4)
+    high = rng.uniform(0.6, 1.0)
+    return rng.triangular(low, rng.uniform(low, high), high, n)
+
+
+def _weibull(rng, n):
+    return rng.uniform(0.02, 0.3) * rng.weibull(rng.uniform(0.8, 3.0), n)
+
+
+def _beta(rng, n):
+    return rng.beta(rng.uniform(1.0, 4.0), rng.uniform(1.0, 8.0), n)
+
+
+def _student(rng, n):
+    return rng.uniform(0.3, 0.7) + rng.uniform(0.005, 0.03) * rng.standard_t(3.0, n)
+
+
+def _wide_lognormal(rng, n):
+    return np.exp(rng.uniform(-6.0, -2.0) + rng.uniform(0.4, 1.0) * rng.standard_normal(n))
+
+
+UNSEEN = {
+    "exponential": _exponential,
+    "logistic": _logistic,
+    "triangle": _triangle,
+    "weibull": _weibull,
+    "beta": _beta,
+    "student": _student,
+    "wide lognormal": _wide_lognormal,
+}
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """n users of a shape that is the test's own, drawn anew each time."""
+
+    name: str
+    n: int
+    size: int
+
+    @property
+    def domain(self):
+        return Integers(0, self.size - 1)
+
+    @property
+    def key(self):
+        return f"unseen {self.name}:n={self.n}:B={self.size}"
+
+    def draw(self, rng):
+        share = np.clip(UNSEEN[self.name](rng, self.n), 0.0, 1.0)
+        indices = np.minimum((share * self.size).astype(np.int64), self.size - 1)
+        return Draw(Sample(indices, self.size), None)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One plan: its goal, the shape it is tried on, and the users it came to."""
+
+    kind: str
+    shape: str
+    quantile: float
+    epsilon: float
+    size: int
+    alpha: float
+    confidence: float
+    users: int
+
+    @property
+    def source(self):
+        if self.kind == "hardest":
+            return Cliff(self.users, self.size, self.quantile, self.alpha)
+        return Unseen(self.shape, self.users, self.size)
+
+    def cell(self, runs):
+        return Cell(self.source, Registered("isotonic", self.epsilon, (self.quantile,)), trials=runs, redraw=1)
+
+
+def random_plans(count, seed, kind="typical"):
+    """Goals that some hundred to some ten thousand users can reach; the users are what the planner says."""
+    rng = np.random.default_rng(seed)
+    made = []
+    while len(made) < count:
+        q, epsilon = rng.uniform(0.05, 0.99), math.exp(rng.uniform(math.log(0.15), math.log(3.0)))
+        size, confidence = int(2 ** rng.uniform(8, 40)), rng.uniform(0.7, 0.97)
+        crowd = math.exp(rng.uniform(math.log(100), math.log(40_000)))
+        reach = calibration("isotonic/local").error(
+            users=crowd, epsilon=epsilon, confidence=confidence, size=size, quantile=q, kind=kind
+        )
+        alpha = float(f"{reach:.2g}")
+        # Beyond these the planner itself says that the plan is of little use.
+        if not 0.0 < alpha < min(0.08, 0.8 * min(q, 1.0 - q)):
+            continue
+        domain = Integers(0, size - 1)
+        found = plan(
+            domain=domain, quantile=q, epsilon=epsilon, alpha=alpha, confidence=confidence, trust="local"
+        ).rows
+        row = next(r for r in found if r.kind == "measured")
+        users = row.value if kind == "typical" else row.hardest
+        shape = "cliff" if kind == "hardest" else list(UNSEEN)[len(made) % len(UNSEEN)]
+        made.append(Planned(kind, shape, q, epsilon, size, alpha, confidence, math.ceil(users)))
+    return made
+
+
+def successes(planned, runs, seed):
+    """The share of runs within alpha, for each plan."""
+    results = run_cells([one.cell(runs) for one in planned], seed=seed, workers=1)
+    return [outcome.success(one.alpha) for one, (_, outcome) in zip(planned, results, strict=True)]
+
+
+if __name__ == "__main__":
+    count, runs = int(sys.argv[1]), int(sys.argv[2])
+    for kind in sys.argv[3:] or ("typical", "hardest"):
+        planned = random_plans(count, 40, kind)
+        off = []
+        for one, success in zip(planned, successes(planned, runs, 41), strict=True):
+            off.append(success - one.confidence)
+            print(
+                f"{kind:8} {one.shape:15} q {one.quantile:.3f} eps {one.epsilon:5.3f} "
+                f"B 2^{math.log2(one.size):4.1f} alpha {one.alpha:.3g} users {one.users:7,} "
+                f"said {one.confidence:.3f} found {success:.3f} "
+                f"{off[-1]:+.3f}",
+                flush=True,
+            )
+        near = np.mean(np.abs(off) <= 0.03)
+        print(f"{kind}: within .03 in {near:.0%}, lowest {min(off):+.3f}, highest {max(off):+.3f}")

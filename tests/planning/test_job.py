@@ -1,0 +1,164 @@
+"""Planning the real job: several quantiles, an interval, rounds, a pilot, other calibrations."""
+
+import json
+import math
+from importlib import resources
+
+import numpy as np
+import pytest
+from job import CONFIDENCE, INSTALLS, PILOT, found, planned
+
+import privquant as pq
+from privquant.errors import InvalidInput
+from privquant.planning.pilot import pilot_of
+
+DOMAIN = (0, 60_000)
+ASKED = {"users": 5000, "epsilon": 1.0, "confidence": 0.9, "domain": DOMAIN}
+
+
+def beyond(table, runs):
+    """The largest distance of what was found from what was said, in standard errors."""
+    return max(
+        abs(share - said) / math.sqrt(said * (1 - said) / runs)
+        for said, rank, ms, _ in table
+        for share in (rank, ms)
+    )
+
+
+def test_a_plan_for_three_quantiles_of_20_000_installs_holds_in_rank_and_in_milliseconds():
+    """300 runs, six shares, three standard errors: 1 in 60 if what is said is exactly true."""
+    assert beyond(found(planned(), 300), 300) <= 3.0
+
+
+def test_a_plan_for_a_third_of_the_installs_is_seen_to_be_another():
+    """The twin: what is said of 6,700 installs is not what 20,000 reach."""
+    assert beyond(found(planned(INSTALLS // 3), 300), 300) > 3.0
+
+
+def test_several_quantiles_are_planned_for_the_neediest():
+    asked = {"alpha": 0.02, "epsilon": 1.0, "confidence": 0.9, "domain": DOMAIN}
+    three = pq.plan(q=[0.9, 0.5, 0.97], **asked)
+    one = pq.plan(q=0.5, **asked)
+    assert three.quantile == (0.5, 0.9, 0.97)
+    assert 2 * one.value < three.value < 10 * one.value
+    assert [t.quantile for t in three.targets] == [0.5, 0.9, 0.97]
+    assert min(t.success for t in three.targets) == pytest.approx(0.9, abs=0.002)
+    assert "the 0.5, 0.9 and 0.97 quantiles each within 2 percentile points" in three.verdict
+    assert sum("quantile: an error of" in line for line in three.details) == 3
+    assert pq.plan(quantile=[0.9, 0.5, 0.97], **asked).value == three.value
+
+
+def test_errors_come_in_the_unit_asked_for():
+    found = planned()
+    for target in found.targets:
+        exact = float(np.quantile(PILOT, target.quantile))
+        assert target.value == pytest.approx(exact, abs=1.0)
+        assert target.low < target.value
+        low = np.mean(target.low > PILOT)
+        assert target.quantile - low == pytest.approx(target.alpha, abs=0.003)
+    assert "ms, where the pilot has" in found.details[0]
+    assert found.verdict.startswith("20,000 people at epsilon 1: the 0.5, 0.9 and 0.99 quantiles come out within ")
+    single = pq.plan(**ASKED, pilot=PILOT, unit="ms")
+    assert " ms, where the pilot has " in single.verdict
+
+
+def test_a_pilot_is_a_column_a_file_or_a_shape(tmp_path):
+    path = tmp_path / "times.csv"
+    path.write_text("ms,other\n" + "".join(f"{value},1\n" for value in PILOT[:500]))
+    by_file = pq.plan(**ASKED, pilot=f"{path}:ms")
+    by_column = pq.plan(**ASKED, pilot=list(PILOT[:500]))
+    assert by_file.targets == by_column.targets
+    shaped = pq.plan(**ASKED, pilot="lognormal")
+    assert shaped.targets[0].low < shaped.targets[0].value < shaped.targets[0].high
+    for wrong, said in (
+        ("lognorm", "a pilot is a column of values, a file"),
+        ([1, 2, 3], "at least 20 values, got 3"),
+    ):
+        with pytest.raises(InvalidInput, match=said):
+            pq.plan(**ASKED, pilot=wrong)
+
+
+def test_a_pilot_knows_its_ties():
+    """A fifth of all on one value: answers within it are right, and the plan says so and warns."""
+    rng = np.random.default_rng(1)
+    values = np.where(rng.random(20_000) < 0.2, 500, rng.integers(0, 1000, 20_000))
+    reach = pilot_of(values, pq.Integers(0, 999)).reach(0.5, 0.01)
+    assert (reach.low, reach.high) == (500, 500)
+    assert reach.below + reach.above == pytest.approx(0.2, abs=0.01)
+    lumpy = pq.plan(users=20_000, epsilon=1.0, confidence=0.9, domain=(0, 999), pilot=values)
+    assert any("% of the pilot share the value 500 near" in warning for warning in lumpy.warnings)
+    smooth = pq.plan(users=20_000, epsilon=1.0, confidence=0.9, domain=DOMAIN, pilot=PILOT)
+    assert smooth.warnings == ()
+
+
+def test_a_small_pilot_is_told_that_it_guesses():
+    few = pq.plan(**ASKED, pilot=PILOT[:100])
+    assert any("The pilot has 100 values" in warning for warning in few.warnings)
+
+
+def test_an_interval_costs_users_and_says_how_wide_it_is():
+    plain, strict = pq.plan(**ASKED), pq.plan(**ASKED, interval=0.95)
+    assert strict.value > 1.05 * plain.value
+    (target,) = strict.targets
+    assert 4 * target.alpha < target.width < 20 * target.alpha
+    assert "with a 95% certified interval" in strict.verdict
+    assert "certified intervals at most" in strict.details[0]
+    assert plain.targets[0].width is None
+
+
+@pytest.mark.parametrize("pace", [{"rounds": 12}, {"in_flight": 1000}])
+def test_late_feedback_costs_users(pace):
+    plain, late = pq.plan(**ASKED), pq.plan(**ASKED, **pace)
+    assert late.value > plain.value
+    assert {row.name.split(" (")[0] for row in late.rows if row.kind == "measured"} == {"isotonic search"}
+    assert late.rows[-1].hardest is None
+    assert "hardest" not in late.verdict
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"rounds": 5, "in_flight": 5}, "at most one of rounds and in_flight"),
+        ({"trust": "shuffle", "rounds": 5}, "shuffled rounds are planned for one quantile"),
+        ({"q": 0.5, "quantile": 0.5}, "q is short for quantile"),
+        ({"rounds": 1}, "rounds must be at least 2"),
+        ({"calibration": "/nowhere.json"}, "'/nowhere.json' cannot be read"),
+    ],
+)
+def test_jobs_that_cannot_be_are_refused(change, said):
+    with pytest.raises(InvalidInput, match=said):
+        pq.plan(**ASKED, **change)
+
+
+def test_a_calibration_of_ones_own(tmp_path, monkeypatch):
+    """Its name or the environment decides; what is none is refused with the way to make one."""
+    shipped = json.loads(resources.files("privquant.planning").joinpath("calibration.json").read_text())
+    worse = json.loads(json.dumps(shipped))
+    typical = worse["laws"]["isotonic/local"]["typical"]
+    typical["coefficients"] = [0.5 * c for c in typical["coefficients"]]
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps(worse))
+    plain = pq.plan(**ASKED)
+    assert pq.plan(**ASKED, calibration=path).value > 1.5 * plain.value
+    monkeypatch.setenv("PRIVQUANT_CALIBRATION", str(path))
+    assert pq.plan(**ASKED).value > 1.5 * plain.value
+    old = tmp_path / "old.json"
+    old.write_text(json.dumps({"errors": {}}))
+    with pytest.raises(InvalidInput, match="no calibration of this version; make one with `privquant calibrate"):
+        pq.plan(**ASKED, calibration=old)
+    broken = tmp_path / "broken.json"
+    broken.write_text(json.dumps(shipped | {"paces": {}}))
+    with pytest.raises(InvalidInput, match="is damaged"):
+        pq.plan(**ASKED, calibration=broken)
+
+
+def test_whoever_holds_the_data_is_told():
+    found = pq.plan(domain=DOMAIN, alpha=0.02, epsilon=1.0, confidence=CONFIDENCE)
+    (row,) = (row for row in found.rows if row.trust == "central")
+    assert any(
+        line.startswith(
+            f"If you hold the data already, use central privacy (OpenDP): users {math.ceil(row.value):,}"
+        )
+        for line in found.details
+    )
+    assert row.value < 0.5 * found.value
