@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from privquant.cli._domain import domain_of
+from privquant.cli._engine import Engine, executor_of
 from privquant.cli._out import check_out
 from privquant.cli._quantiles import quantiles_of
 
@@ -127,6 +128,7 @@ def calibrate(
     trials: Annotated[int, typer.Option(help="Runs for each shape of data and setting.")] = 10,
     seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 1,
     workers: Annotated[int, typer.Option(help="Processes; 0 is all cores. The numbers do not depend on it.")] = 2,
+    engine: Engine = None,
 ) -> None:
     """Measure anew what `privquant plan` plans with (20 minutes of processor or so).
 
@@ -138,5 +140,7 @@ def calibrate(
 
     check_out(out, (".json",))
     check_count(trials, "trials", 4)
-    write(report(run_cells(cells(trials), seed=seed, workers=workers, progress=True)), out)
+    with executor_of(engine, workers) as executor:
+        found = run_cells(cells(trials), seed=seed, workers=workers, executor=executor, progress=True)
+    write(report(found), out)
     print(f"wrote {out}")
