@@ -73,7 +73,7 @@ class Cell:
         check_choice(self.draw, "draw", ("empirical", "statistical"))
         check_choice(self.claim, "claim", CLAIMS)
         if self.claim and self.protocol != "isotonic":
-            raise InvalidInput(f"intervals and alarms are of isotonic search only, got {self.protocol!r}")
+            raise InvalidInput(f"intervals and alarms are claimed by isotonic search only, got {self.protocol!r}")
         if self.attack is not None and self.draw != "empirical":
             raise InvalidInput(
                 f"liars are some of the users who are asked once: draw is 'empirical', got {self.draw!r}"
