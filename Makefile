@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-full lint bench paper system clean
+.PHONY: demo test test-full test-engines lint bench paper system clean
 
 demo: $(VENV)/.demo
 	$(BIN)/privquant demo
@@ -15,6 +15,11 @@ test: $(VENV)/.dev system lint
 # The same checks in their long form: every published row, every kill, every draw.
 test-full: $(VENV)/.dev system lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "full or not full"
+
+# Clusters, each in an environment of its own: flwr pins old versions of what our command line uses.
+test-engines: $(VENV)-engines/.done $(VENV)-flower/.done
+	PATH="$(CURDIR)/$(VENV)-engines/bin:$$PATH" $(VENV)-engines/bin/python -m pytest -c cluster-tests/pytest.ini cluster-tests --ignore cluster-tests/flower
+	$(VENV)-flower/bin/python -m pytest -c cluster-tests/pytest.ini cluster-tests/flower
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -47,5 +52,15 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(PIP) -e ".[dev]"
 	touch $@ $(VENV)/.run $(VENV)/.demo
 
+$(VENV)-engines/.done: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-engines
+	$(VENV)-engines/bin/python -m pip install --quiet --disable-pip-version-check -e ".[ray,dask]" "ray==2.60.*" pytest psutil
+	touch $@
+
+$(VENV)-flower/.done: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-flower
+	$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check -e ".[device]" "flwr[simulation]==1.41.*" pytest
+	touch $@
+
 clean:
-	rm -rf $(VENV) out
+	rm -rf $(VENV) $(VENV)-engines $(VENV)-flower out

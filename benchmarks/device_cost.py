@@ -85,7 +85,7 @@ def main() -> None:
     count = parser.parse_args().devices
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        settings = Settings(data=folder / "data", port=free_port())
+        settings = Settings(data=folder / "data", port=free_port(), admin_port=free_port())
         server = ServerProcess(settings, log=folder / "log")
         token = asyncio.run(operator(settings))
         server.start()

@@ -16,6 +16,7 @@ from measure import Row, seconds
 
 from privquant.lab.experiment.runner import run_cells
 from privquant.lab.studies.paper.figure import Effort
+from privquant.lab.studies.paper.mechanisms import PAPER
 from privquant.lab.studies.paper.pareto import FIGURES
 
 
@@ -44,7 +45,8 @@ def quick() -> None:
 
 
 def rows() -> list[Row]:
-    cells = [cell for figure in FIGURES for cell in figure.cells(Effort())]
+    labels = {mechanism.label for mechanism in PAPER}
+    cells = [cell for figure in FIGURES for cell in figure.cells(Effort()) if cell.label in labels]
     run_cells([cell for cell in cells if cell.epsilon == cells[0].epsilon], seed=1)  # kernels loaded
     whole = timed(
         "all Pareto cells of the paper",

@@ -1,7 +1,8 @@
 """`make bench`: everything side by side in one run, as ratios, to a CSV and to the table in the docs.
 
 python benchmarks/run.py                      all sections
-python benchmarks/run.py --only unary start   some of them, nothing written to the docs
+python benchmarks/run.py --only unary start   some of them, printed; the page in the docs stays as it is
+python benchmarks/run.py --only start --keep  the same, and these sections of the page are replaced
 """
 
 from __future__ import annotations
@@ -106,6 +107,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=list(SECTIONS), metavar="SECTION", help=", ".join(SECTIONS))
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "benchmarks.csv")
+    parser.add_argument("--keep", action="store_true", help="with --only: also replace these sections in the docs")
     given = parser.parse_args()
     found = measured(given.only or list(SECTIONS))
     rows = [{"section": name, **row, "machine": machine(), **versions()} for name, r in found.items() for row in r]
@@ -113,6 +115,9 @@ def main() -> None:
     if rows:
         write_table(rows, given.out)
     docs = ROOT / "docs" / "benchmarks.md"
+    if given.only and not given.keep:
+        print("\n\n".join(section(name, rows) for name, rows in found.items()))
+        return
     text = page(found, docs.read_text(encoding="utf-8") if docs.exists() else "")
     docs.write_text(text, encoding="utf-8")
     print(text)

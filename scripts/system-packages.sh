@@ -3,12 +3,14 @@
 set -eu
 have_postgres() { ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; }
 have_chromium() { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null 2>&1
+have_nginx() { command -v nginx || [ -x /usr/sbin/nginx ]; } >/dev/null 2>&1
 wanted=""
 have_postgres || wanted="$wanted postgresql"
 have_chromium || wanted="$wanted chromium"
+have_nginx || wanted="$wanted nginx"
 [ -n "$wanted" ] || exit 0
 if [ "$(id -u)" -ne 0 ]; then
-  echo "The tests need PostgreSQL's server programs and Chromium: install your distribution's packages:$wanted." >&2
+  echo "The tests need PostgreSQL's server programs, Chromium and nginx: install your distribution's packages:$wanted." >&2
   exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive

@@ -229,3 +229,38 @@ def test_the_page_lists_every_problem_with_its_status() -> None:
     for codes, status in re.findall(r"^\| ([a-z, -]+) \| (\d{3}) \|", page, re.M):
         listed |= dict.fromkeys(codes.split(", "), int(status))
     assert listed == {code: kind.status for code, kind in wire.PROBLEMS.items()}
+
+
+def test_a_claim_with_a_code_is_of_version_two_and_read_strictly() -> None:
+    token, hashed = wire.new_token(), "0" * 64
+    code = wire.new_code()
+    plain, coded = wire.Claim(token, hashed), wire.Claim(token, hashed, code)
+    assert b"version" not in plain.to_bytes()
+    assert [wire.Claim.parse(claim.to_bytes()) for claim in (plain, coded)] == [plain, coded]
+    form = json.loads(coded.to_bytes())
+    assert form == {"link": token, "token_hash": hashed, "code": code, "version": 2}
+    for change in (
+        {"version": 1},
+        {"version": 3},
+        {"version": "2"},
+        {"version": True},
+        {"code": "o" * 8},
+        {"code": 1},
+    ):
+        with pytest.raises(wire.WireError):
+            wire.Claim.parse(json.dumps(form | change).encode())
+    for name in ("code", "version"):
+        with pytest.raises(wire.WireError):
+            wire.Claim.parse(json.dumps({k: v for k, v in form.items() if k != name}).encode())
+
+
+@pytest.mark.parametrize("typed", ["abcd-1021", "ABCD 1021", "abcdlO2i", " ab cd 10 21 "])
+def test_a_code_is_read_as_people_type_it(typed: str) -> None:
+    assert wire.typed_code(typed) == "abcd1021"
+
+
+def test_a_code_belongs_to_an_open_link() -> None:
+    link = wire.Invite("https://host", "0" * 64, "0" * 32, link=wire.new_token(), code=wire.new_code())
+    assert wire.Invite.parse(link.to_url()) == link
+    with pytest.raises(wire.WireError, match="belongs to an open link"):
+        wire.Invite("https://host", "0" * 64, "0" * 32, token=wire.new_token(), code=wire.new_code())

@@ -87,7 +87,8 @@ def groups(metrics: str) -> dict[str, float]:
 def measure(devices: int, connections: int, database: str, workers: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="privquant-load-") as folder:
         data = Path(folder)
-        settings = Settings(data=data / "data", database=database, port=free_port(), workers=workers)
+        ports = {"port": free_port(), "admin_port": free_port()}
+        settings = Settings(data=data / "data", database=database, workers=workers, **ports)
         server = ServerProcess(settings, log=data / "log")
         token = asyncio.run(operator_token(settings))
         server.start()
@@ -117,6 +118,7 @@ def measure(devices: int, connections: int, database: str, workers: int) -> dict
             found |= groups(server.call("GET", "/metrics"))
             server.kill()
             found["restart_seconds"] = round(server.start(), 2)
+            server.call("POST", f"/v1/campaigns/{campaign}/close", token=token)
             began = time.perf_counter()
             verified = server.call("GET", f"/v1/campaigns/{campaign}/verify", token=token)
             found["verify_seconds"] = round(time.perf_counter() - began, 2)

@@ -3,8 +3,9 @@
  *   cc -O2 -o loadgen loadgen.c && ./loadgen PORT CAMPAIGN TOKENS CONNECTIONS TOP
  *
  * TOKENS is a file with a line "token token_hash" for each device, 127.0.0.1:PORT the server, TOP the largest value of
- * the domain (devices hold uniform values). One thread, epoll, standard C library only, so that it takes little of the
- * processor the server runs on. Prints one line of JSON.
+ * the domain (devices hold uniform values). A device that is told to come back (425) does so after as many seconds as
+ * it was told, and its connection waits with it. One thread, epoll, standard C library only, so that it takes little of
+ * the processor the server runs on. Prints one line of JSON.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -24,13 +25,13 @@ enum { TOKEN = 22, HASH = 64, LINE = TOKEN + 1 + HASH + 1, BUFFER = 8192 };
 struct line { /* one connection, and the device on it */
     int fd, reporting;
     size_t device, held;
-    double asked, began;
+    double asked, began, again; /* again: when to ask again; 0 while an answer is awaited */
     char in[BUFFER];
 };
 
 static const char *campaign;
 static char *tokens;
-static size_t devices, next_device, done, requests;
+static size_t devices, next_device, done, requests, waiting;
 static long statuses[600];
 static double *request_seconds, *device_seconds, top;
 
@@ -57,14 +58,18 @@ static void post(struct line *l, const char *route, const char *body, size_t len
     if (write(l->fd, out, size) != size) die("write");
 }
 
-static int start(struct line *l) { /* the next device asks for its query */
+static void ask(struct line *l) {
     char body[128];
+    int size = snprintf(body, sizeof body, "{\"token_hash\":\"%.64s\"}", tokens + l->device * LINE + TOKEN + 1);
+    post(l, "query", body, size);
+}
+
+static int start(struct line *l) { /* the next device asks for its query */
     if (next_device >= devices) return 0;
     l->device = next_device++;
     l->reporting = 0;
     l->began = now();
-    int size = snprintf(body, sizeof body, "{\"token_hash\":\"%.64s\"}", tokens + l->device * LINE + TOKEN + 1);
-    post(l, "query", body, size);
+    ask(l);
     return 1;
 }
 
@@ -87,6 +92,12 @@ static void report(struct line *l, const char *answer) {
 static int answered(struct line *l) { /* a whole response is in l->in; 0 when the connection has nothing to do any more */
     int status = atoi(l->in + 9);
     statuses[status < 600 ? status : 0]++;
+    if (status == 425 && !l->reporting) {
+        char *told = strcasestr(l->in, "retry-after:");
+        l->again = now() + (told ? atof(told + 12) : 1) + 0.5 * uniform();
+        waiting++;
+        return 1;
+    }
     request_seconds[requests++] = now() - l->asked;
     if (l->reporting) {
         if (status != 201 && status != 200) fprintf(stderr, "loadgen: report answered %d\n", status);
@@ -153,19 +164,25 @@ int main(int argc, char **argv) {
     }
     struct epoll_event events[256];
     while (busy > 0) {
-        int n = epoll_wait(poll, events, 256, 30000);
-        if (n == 0) { errno = ETIMEDOUT; die("no answer"); }
+        int n = epoll_wait(poll, events, 256, waiting ? 10 : 30000);
+        if (n == 0 && !waiting) { errno = ETIMEDOUT; die("no answer"); }
         for (int i = 0; i < n; i++)
             if (!take(events[i].data.ptr)) busy--;
+        for (int i = 0; waiting && i < width; i++)
+            if (lines[i].again && lines[i].again <= now()) {
+                lines[i].again = 0;
+                waiting--;
+                ask(&lines[i]);
+            }
     }
     double seconds = now() - began;
     qsort(request_seconds, requests, sizeof *request_seconds, smaller);
     qsort(device_seconds, done, sizeof *device_seconds, smaller);
     printf("{\"devices\": %zu, \"seconds\": %.2f, \"devices_per_second\": %.0f, \"request_ms\": {\"p50\": %.1f, "
            "\"p99\": %.1f, \"max\": %.1f}, \"device_ms\": {\"p50\": %.1f, \"p99\": %.1f}, \"status\": {\"200\": %ld, "
-           "\"201\": %ld}}\n",
+           "\"201\": %ld, \"425\": %ld}}\n",
            done, seconds, done / seconds, at(request_seconds, requests, .5), at(request_seconds, requests, .99),
            at(request_seconds, requests, 1), at(device_seconds, done, .5), at(device_seconds, done, .99),
-           statuses[200], statuses[201]);
+           statuses[200], statuses[201], statuses[425]);
     return 0;
 }

@@ -9,7 +9,7 @@ import { parseArgs } from "node:util";
 import { Device, InvalidInput, Integers, NotAnswered, TryLater, loadPolicy } from "../src/node.js";
 
 const USAGE = `Usage: privquant-device answer INVITE [VALUE] [--policy policy.json] [--ledger FILE]
-                               [--patience SECONDS] [--json]
+                               [--code CODE] [--patience SECONDS] [--json]
 
 Answer the question of an invite with one bit, through a biased coin, if the policy allows it.
 The value stays here; left out or '-', it is read from standard input.
@@ -23,6 +23,7 @@ const LONGEST_VALUE = 1000; // a value is one number; more than this is a mistak
 const OPTIONS = {
   policy: { type: "string", default: process.env.PRIVQUANT_POLICY ?? "policy.json" },
   ledger: { type: "string", default: process.env.PRIVQUANT_LEDGER },
+  code: { type: "string" },
   patience: { type: "string", default: "60" },
   json: { type: "boolean", default: false },
   help: { type: "boolean", short: "h", default: false },
@@ -53,18 +54,29 @@ function sayIfClamped(value, domain) {
   console.error(`privquant: ${value} lies outside ${domain.low} .. ${domain.high} and was taken as ${end}`);
 }
 
+function sentNow(receipt) {
+  return receipt.status === "counted" || receipt.status === "accepted";
+}
+
 function sentence(receipt) {
-  const how = receipt.status === "counted" ? "Answered" : "Answered before, and no further bit leaves";
+  const how = sentNow(receipt) ? "Answered" : "Answered before, and no further bit leaves";
+  const more = receipt.shuffled;
+  const sealed = more ? `, sealed to the issuer, in round ${more.round}` : "";
+  const sums = more
+    ? `epsilon ${receipt.spent} of ${receipt.lifetime}, delta ${more.spent_delta} of ${more.lifetime_delta}, ` +
+      `local epsilon ${more.spent_local_epsilon} of ${more.lifetime_local_epsilon}`
+    : `${receipt.spent} of ${receipt.lifetime}`;
   return (
     `${how}: is ${receipt.measurement} at most ${receipt.asked}? ` +
-    `The one bit that left this device is ${receipt.bit}. ${receipt.guarantee} ` +
-    `Spent so far on this measurement: ${receipt.spent} of ${receipt.lifetime}.`
+    `The one bit that left this device${sealed} is ${receipt.bit}. ${receipt.guarantee} ` +
+    `Spent so far on this measurement: ${sums}.`
   );
 }
 
 /** JSON with whole numbers of any size: those beyond 2^53 stand there in full. */
 function jsonOf(form) {
-  const fields = Object.entries(form).map(
+  const given = Object.entries(form).filter(([, value]) => value !== undefined);
+  const fields = given.map(
     ([name, value]) => `${JSON.stringify(name)}: ${typeof value === "bigint" ? value : JSON.stringify(value)}`,
   );
   return `{${fields.join(", ")}}`;
@@ -89,9 +101,9 @@ async function answer([invite, value], options) {
   const patience = { total, request: Math.min(10, total) };
   const device = new Device(policy, { patience, ...(options.ledger ? { ledger: options.ledger } : {}) });
   try {
-    const receipt = await device.answer(invite, number);
-    if (receipt.status === "counted") sayIfClamped(number, policy.measurements.get(receipt.measurement).domain);
-    console.log(options.json ? jsonOf({ answered: true, ...receipt }) : sentence(receipt));
+    const receipt = await device.answer(invite, number, { code: options.code ?? null });
+    if (sentNow(receipt)) sayIfClamped(number, policy.measurements.get(receipt.measurement).domain);
+    console.log(options.json ? jsonOf({ answered: true, ...receipt, shuffled: undefined, ...receipt.shuffled }) : sentence(receipt));
     return 0;
   } catch (error) {
     if (error instanceof NotAnswered) return tellRefusal(error, options.json);

@@ -3,7 +3,9 @@
 // Whatever the server says, the device itself sees to it (each is a check below, before anything that depends on the
 // value exists) that
 // - the campaign is the one the invite names, signed by the key the invite and, if pinned, the policy name;
-// - the measurement, its domain and its noise are within the owner's policy, and so is the sum over all answers so far;
+// - the measurement, its domain and its noise are within the owner's policy, and so are the sums over all answers so far;
+// - in shuffle mode, the round it is asked in was announced by the issuer, keeps what the campaign promises, and the
+//   sealed bit goes to the campaign's shuffler alone;
 // - the question is about a whole-numbered threshold inside the domain;
 // - the bit is drawn once, is on disk before it leaves, and is resent, never redrawn.
 //
@@ -12,9 +14,10 @@
 
 import { ACK, ACKED, SEND } from "./answer-states.js";
 import { Coin } from "./coin.js";
-import { InvalidInput, SignatureError, TrustError, WireError, shown as given } from "./errors.js";
+import { InvalidInput, SignatureError, TrustError, shown as given } from "./errors.js";
 import {
   claimRequest,
+  isShuffled,
   parseClaimReceipt,
   parseReceipt,
   parseTicket,
@@ -22,11 +25,14 @@ import {
   queryRequest,
   reportRequest,
 } from "./exchange.js";
-import { MAX_MANIFEST, MAX_REQUEST, TOKEN_BYTES, ascii, fingerprint, tokenFromBytes } from "./form.js";
+import { MAX_MANIFEST, MAX_REQUEST, TOKEN_BYTES, ascii, tokenFromBytes } from "./form.js";
 import { Invite } from "./invite.js";
+import { checkAddress, checkBudget, checkCampaign, checkResent, mostSpent, total } from "./limits.js";
 import { openEnvelope } from "./manifest.js";
+import { onDemand } from "./on-demand.js";
 import { checkPlatform } from "./platform.js";
 import { Policy } from "./policy.js";
+import { receiptOf } from "./receipts.js";
 import {
   InviteRefused,
   ManifestRefused,
@@ -36,7 +42,8 @@ import {
   TryLater,
 } from "./refusals.js";
 import { Caller, Patience } from "./retries.js";
-import { cost, keeps, shown } from "./spending.js";
+import { costs } from "./spending.js";
+import { ofWire } from "./wire-faults.js";
 
 /**
  * One person's device. Cheap to make; the ledger is its whole state. transport: share one to keep connections open over
@@ -57,10 +64,11 @@ export class AnsweringDevice {
    *
    * Safe to call again after any failure, crash or success: a bit that was drawn is resent until it is acknowledged
    * and then never again (`value` is not looked at any more). Rejects with `Refused` when this device will not answer,
-   * `TryLater` when it could not now, `InvalidInput` when the value is no number.
+   * `TryLater` when it could not now, `InvalidInput` when the value is no number. code: what was told beside an open
+   * link that needs one.
    */
-  answer(invite, value) {
-    return this.#calling(invite, (named, caller) => this.#answer(named, caller, value));
+  answer(invite, value, { code = null } = {}) {
+    return this.#calling(invite, (named, caller) => this.#answer(withCode(named, code), caller, value));
   }
 
   /** What the campaign of `invite` asks: its manifest, checked against the invite. Nothing is drawn or written. */
@@ -110,17 +118,19 @@ export class AnsweringDevice {
     const { measurement } = manifest;
     const rule = this.#rule(measurement);
     await checkCampaign(rule, manifest);
-    checkBudget(rule, manifest, await this.ledger.answers(measurement));
+    checkAddress(manifest, invite.base);
+    checkBudget(rule, manifest, mostSpent(manifest), await this.ledger.answers(measurement));
     const index = manifest.domain.index(value);
     const token = await this.#token(invite);
     if (invite.link !== null) await claim(invite, token, caller);
-    const { threshold, ticket } = await fetchTicket(manifest, token, caller);
-    const coin = new Coin(manifest.flipThreshold);
+    const ask = manifest.shuffle === null ? askLocal : askShuffled;
+    const { threshold, flips, price, answered } = await ask({ rule, manifest, token, caller, ledger: this.ledger });
+    const coin = new Coin(flips);
     return this.ledger.prepare(measurement, campaign, (soFar) => {
       // Again, now that nobody else can write: another tab or process may have answered while this one was asking.
-      checkBudget(rule, manifest, soFar);
+      checkBudget(rule, manifest, price, soFar);
       const bit = respond(coin, index, threshold);
-      return { measurement, campaign, coin: coin.threshold, threshold, bit, token, ticket };
+      return { measurement, campaign, coin: flips, threshold, bit, token, ...answered[bit] };
     });
   }
 
@@ -128,7 +138,7 @@ export class AnsweringDevice {
     const body = await caller.call("POST", pathOf(answer.campaign, "reports"), reportRequest(answer), MAX_REQUEST);
     let status;
     try {
-      status = parseReceipt(body);
+      status = parseReceipt(body, isShuffled(answer));
     } catch (error) {
       throw ofWire(error, (text) => new TryLater("bad-acknowledgement", `the server's acknowledgement ${text}`));
     }
@@ -156,10 +166,7 @@ export class AnsweringDevice {
         "an answer to this campaign was drawn under another invite; only that one can send it",
       );
     }
-    checkCoin(rule, answer.coin);
-    if (answer.threshold > rule.domain.size - 2n) {
-      throw new PolicyRefused("domain", "an answer was drawn in another domain than the policy has now");
-    }
+    checkResent(rule, answer, invite.base);
   }
 
   #rule(measurement) {
@@ -173,27 +180,8 @@ export class AnsweringDevice {
     return rule;
   }
 
-  /**
-   * What left this device, and what it cost. status: "counted" now, "already counted" by the server before, or
-   * "answered before": nothing was sent now. asked: the question was whether the value is at most this. bit: the answer
-   * after the coin, the one thing about the value that left. spent, lifetime: of the measurement, exact decimals.
-   */
   async #receipt(rule, answer, status) {
-    const { measurement, campaign, threshold, bit } = answer;
-    const spent = total(await this.ledger.answers(measurement));
-    const { epsilon } = new Coin(answer.coin);
-    const last = rule.domain.size - 1n;
-    return Object.freeze({
-      measurement,
-      campaign,
-      status,
-      asked: rule.domain.value(threshold < last ? threshold : last),
-      bit,
-      epsilon,
-      spent: shown(spent),
-      lifetime: shown(rule.lifetimeUnits),
-      guarantee: `Each answer is ${Number(epsilon.toPrecision(4))}-differentially private whatever any server does.`,
-    });
+    return receiptOf(rule, answer, status, total(await this.ledger.answers(answer.measurement)));
   }
 }
 
@@ -202,14 +190,13 @@ export function respond(coin, index, threshold) {
   return coin.throw(Number(index <= threshold));
 }
 
-function total(answers) {
-  return answers.reduce((sum, answer) => sum + cost(answer.coin), 0n);
-}
-
-/** The refusal that a message which cannot be read leads to; any other error as it is. */
-function ofWire(error, refusal) {
-  if (!(error instanceof WireError)) return error;
-  return Object.assign(refusal(`cannot be read: ${error.message}`), { cause: error });
+function withCode(invite, typed) {
+  if (typed === null) return invite;
+  try {
+    return invite.withCode(typed);
+  } catch (error) {
+    throw ofWire(error, () => new InvalidInput(`${error.message}; got ${given(typed, 40)}`));
+  }
 }
 
 function readInvite(invite) {
@@ -231,14 +218,15 @@ async function fetchManifest(invite, caller) {
       throw new ManifestRefused("manifest-forged", text, { cause: error });
     }
     if (error instanceof TrustError) {
-      const text = `this device answers in the local trust model only: ${error.message}`;
+      const text = `this device does not know the campaign's trust model: ${error.message}`;
       throw new ManifestRefused("trust-model", text, { cause: error });
     }
     throw ofWire(error, (text) => new ManifestRefused("manifest-malformed", `the manifest ${text}`));
   }
 }
 
-async function fetchTicket(manifest, token, caller) {
+/** The question of the local trust model: a threshold, and the ticket that both bits are sent with. */
+async function askLocal({ manifest, token, caller }) {
   const body = await caller.call("POST", pathOf(manifest.id, "query"), await queryRequest(token), MAX_REQUEST);
   let question;
   try {
@@ -251,61 +239,24 @@ async function fetchTicket(manifest, token, caller) {
   if (question.threshold < 0n || question.threshold > largest) {
     throw new QuestionRefused("threshold", `threshold ${question.threshold} is outside the domain's 0 .. ${largest}`);
   }
-  return question;
+  const { threshold, ticket } = question;
+  const flips = manifest.flipThreshold;
+  return { threshold, flips, price: costs(flips), answered: [{ ticket }, { ticket }] };
+}
+
+/** The question of a shuffled campaign; see shuffled.js. */
+async function askShuffled(asked) {
+  const shuffled = await onDemand(import("./shuffled.js"));
+  return shuffled.askShuffled(asked);
 }
 
 /** Take a place of an open link for `token`. */
 async function claim(invite, token, caller) {
-  const request = await claimRequest(invite.link, token);
+  const request = await claimRequest(invite, token);
   const body = await caller.call("POST", pathOf(invite.campaignId, "claims"), request, MAX_REQUEST);
   try {
     parseClaimReceipt(body);
   } catch (error) {
     throw ofWire(error, (text) => new QuestionRefused("question-malformed", `the answer to a claim ${text}`));
-  }
-}
-
-async function checkCampaign(rule, manifest) {
-  if (!rule.domain.equals(manifest.domain)) {
-    throw new PolicyRefused(
-      "domain",
-      `the campaign asks in the domain ${manifest.domain}, the policy has ${rule.domain}`,
-    );
-  }
-  const keys = [null, manifest.issuer, await fingerprint(manifest.issuer)];
-  if (!keys.includes(rule.issuerKey)) {
-    throw new PolicyRefused("issuer-key", `the campaign's issuer ${manifest.issuer} is not the one the policy pins`);
-  }
-  checkCoin(rule, manifest.flipThreshold);
-}
-
-function checkCoin(rule, flips) {
-  if (!keeps(rule.maxUnits, flips)) {
-    throw new PolicyRefused(
-      "epsilon-per-answer",
-      `an answer would cost epsilon ${shown(cost(flips))}, the policy allows ${shown(rule.maxUnits)}`,
-    );
-  }
-}
-
-/** Refuse what would be one answer too many, or too dear with all that were given (or may have been). */
-function checkBudget(rule, manifest, soFar) {
-  const others = soFar.filter((answer) => answer.campaign !== manifest.id);
-  const name = manifest.measurement;
-  if (others.length >= rule.answers) {
-    throw new PolicyRefused(
-      "one-answer",
-      `measurement '${name}' was answered for ${others.length} campaign(s) already ` +
-        `and the policy allows ${rule.answers}`,
-    );
-  }
-  const spent = total(others);
-  const price = cost(manifest.flipThreshold);
-  if (spent + price > rule.lifetimeUnits) {
-    throw new PolicyRefused(
-      "epsilon-lifetime",
-      `measurement '${name}' has spent epsilon ${shown(spent)} of ${shown(rule.lifetimeUnits)}; ` +
-        `an answer would cost ${shown(price)} more`,
-    );
   }
 }

@@ -1,4 +1,4 @@
-// Requests and answers between a device and the aggregator. A report has the same size for both bits.
+// Requests and answers between a device and the aggregator, or the shuffler. A report has the same size for both bits.
 
 import { WireError, shown } from "./errors.js";
 import { MAX_REQUEST, tokenHash, wholeFromWire } from "./form.js";
@@ -11,9 +11,10 @@ export function pathOf(campaignId, what) {
   return `/v1/campaigns/${campaignId}/${what}`;
 }
 
-/** Take a place of an open link for a token the device made. */
-export async function claimRequest(link, token) {
-  return canonical({ link, token_hash: await tokenHash(token) });
+/** Take a place of an open link for a token the device made; with a code it is a claim of version 2. */
+export async function claimRequest({ link, code }, token) {
+  const form = { link, token_hash: await tokenHash(token) };
+  return canonical(code === null ? form : { ...form, code, version: 2 });
 }
 
 /** Ask for the threshold of a token, of which only the hash is sent. */
@@ -21,9 +22,15 @@ export async function queryRequest(token) {
   return canonical({ token_hash: await tokenHash(token) });
 }
 
-/** One bit, the ticket it answers, and the token it spends. */
-export function reportRequest({ token, ticket, bit }) {
-  return canonical({ token, ticket, bit });
+/** One bit, the ticket it answers, and the token it spends; or the bit sealed, for a round. */
+export function reportRequest(answer) {
+  const { token, ticket, bit, round, sealed } = answer;
+  return canonical(isShuffled(answer) ? { token, round: Number(round), sealed } : { token, ticket, bit });
+}
+
+/** Whether an answer was sealed for a shuffler. */
+export function isShuffled(answer) {
+  return answer.sealed !== undefined;
 }
 
 /** The threshold a token was given, and the server's seal on it, opaque to the device. */
@@ -48,6 +55,7 @@ export function parseClaimReceipt(bytes) {
   return parseStatus(bytes, ["claimed", "already claimed"], "a claim's answer");
 }
 
-export function parseReceipt(bytes) {
-  return parseStatus(bytes, ["counted", "already counted"], "a receipt");
+export function parseReceipt(bytes, shuffled = false) {
+  const done = shuffled ? "accepted" : "counted";
+  return parseStatus(bytes, [done, `already ${done}`], "a receipt");
 }

@@ -3,14 +3,17 @@
 import { WireError, shown } from "./errors.js";
 
 export const VERSION = 1;
+/** Of a manifest in the shuffled trust model. */
+export const SHUFFLED_VERSION = 2;
 /** Bytes in the body of a query, claim or report; also in a device's answer to any of them. */
 export const MAX_REQUEST = 4096;
 export const MAX_MANIFEST = 262144;
 export const TOKEN_BYTES = 16;
+/** Of a sealed report: an ephemeral key, the bit, a tag. */
+export const SEALED_BYTES = 49;
 
 const WHOLE = /^(?:0|-?[1-9][0-9]{0,19})$/;
 const REAL = /^-?[0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]{2,3})?$/;
-const TOKEN_LENGTH = 22;
 
 export function ascii(text) {
   return new TextEncoder().encode(text);
@@ -42,6 +45,20 @@ export function wholeFromWire(text, name) {
   return BigInt(text);
 }
 
+/** A JSON number that is whole and within these bounds. */
+export function wholeIn(value, low, high, name) {
+  if (!Number.isSafeInteger(value) || value < low || value > high) {
+    throw new WireError(`${name} is a whole number in ${low} .. ${high}, got ${shown(value)}`);
+  }
+  return value;
+}
+
+/** A probability that is neither 0 nor 1. */
+export function inside(value, name) {
+  if (!(value > 0 && value < 1)) throw new WireError(`${name} lies strictly between 0 and 1, got ${value}`);
+  return value;
+}
+
 /** A finite number as the shortest decimal that reads back to it, in the wire's spelling: "1.0", "1e-05", "1e+16". */
 export function realToWire(number) {
   const [mantissa, power] = number.toExponential().split("e");
@@ -63,25 +80,49 @@ export function realFromWire(text, name) {
   return value;
 }
 
-/** The token that these 16 bytes spell. */
-export function tokenFromBytes(bytes) {
-  if (bytes.length !== TOKEN_BYTES) throw new WireError(`a token has ${TOKEN_BYTES} bytes, got ${bytes.length}`);
+/** Bytes in unpadded base64url. */
+export function toBase64(bytes) {
   const padded = btoa(String.fromCharCode(...bytes));
   return padded.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
-function tokenBytes(token, name) {
-  if (typeof token === "string" && /^[A-Za-z0-9_-]{22}$/.test(token)) {
-    const decoded = atob(`${token.replaceAll("-", "+").replaceAll("_", "/")}==`);
+/** The `size` bytes that a text of unpadded base64url spells; one byte string, one spelling. */
+export function fromBase64(text, size, name) {
+  const length = Math.ceil((size * 8) / 6);
+  if (typeof text === "string" && text.length === length && /^[A-Za-z0-9_-]*$/.test(text)) {
+    const decoded = atob(text.replaceAll("-", "+").replaceAll("_", "/") + "=".repeat(-length & 3));
     const bytes = Uint8Array.from(decoded, (each) => each.charCodeAt(0));
-    if (tokenFromBytes(bytes) === token) return bytes; // one byte string, one spelling
+    if (toBase64(bytes) === text) return bytes;
   }
-  throw new WireError(`${name} is ${TOKEN_LENGTH} characters of unpadded base64url (${TOKEN_BYTES} bytes)`);
+  throw new WireError(`${name} is ${length} characters of unpadded base64url (${size} bytes)`);
+}
+
+/** The token that these 16 bytes spell. */
+export function tokenFromBytes(bytes) {
+  if (bytes.length !== TOKEN_BYTES) throw new WireError(`a token has ${TOKEN_BYTES} bytes, got ${bytes.length}`);
+  return toBase64(bytes);
+}
+
+function tokenBytes(token, name) {
+  return fromBase64(token, TOKEN_BYTES, name);
 }
 
 export function checkToken(token, name = "token") {
   tokenBytes(token, name);
   return token;
+}
+
+export function checkCode(code) {
+  if (typeof code !== "string" || !/^[0-9a-hjkmnp-tv-z]{8}$/.test(code)) {
+    throw new WireError("a code is 8 characters of 0-9 a-z without i, l, o and u");
+  }
+  return code;
+}
+
+/** The code that a person meant who typed this: capitals, spaces and dashes, o for 0, i and l for 1. */
+export function typedCode(text) {
+  const bare = String(text).toLowerCase().replace(/[- ]/g, "");
+  return checkCode(bare.replaceAll("o", "0").replace(/[il]/g, "1"));
 }
 
 export function checkHash(text, name) {

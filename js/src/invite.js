@@ -5,7 +5,7 @@
 // platform's URL reader, which repairs what it is given.
 
 import { WireError, shown } from "./errors.js";
-import { checkHash, checkToken } from "./form.js";
+import { checkCode, checkHash, checkToken, typedCode } from "./form.js";
 
 export const LOOPBACK = new Set(["localhost", "127.0.0.1", "::1"]);
 
@@ -46,9 +46,12 @@ export class Origin {
   }
 }
 
-/** Where to answer, and the trust anchor. Exactly one of `token` and `link` is given, the other is null. */
+/**
+ * Where to answer, and the trust anchor. Exactly one of `token` and `link` is given, the other is null; an open link may
+ * need a `code`, which is part of the address or told apart from it.
+ */
 export class Invite {
-  constructor({ base, campaignId, keyFingerprint, token = null, link = null }) {
+  constructor({ base, campaignId, keyFingerprint, token = null, link = null, code = null }) {
     this.base = base;
     this.origin = new Origin(base);
     this.campaignId = checkHash(campaignId, "campaign id");
@@ -62,7 +65,16 @@ export class Invite {
     checkToken(token ?? link);
     this.token = token;
     this.link = link;
+    if (code !== null && link === null) {
+      throw new WireError("a code belongs to an open link; an invite with a token of its own has none");
+    }
+    this.code = code === null ? null : checkCode(code);
     Object.freeze(this);
+  }
+
+  /** The invite with the code that was told apart from it, as it was typed. */
+  withCode(typed) {
+    return new Invite({ ...this, code: typedCode(typed) });
   }
 
   static parse(url) {
@@ -79,8 +91,8 @@ export class Invite {
     for (const part of text.slice(mark + 1).split("&")) {
       const equals = part.indexOf("=");
       const name = equals < 0 ? part : part.slice(0, equals);
-      if (!["t", "l", "k"].includes(name) || found.has(name)) {
-        throw new WireError(`unknown or repeated part ${shown(name, 20)} in an invite; it has t or l, and k`);
+      if (!["t", "l", "k", "c"].includes(name) || found.has(name)) {
+        throw new WireError(`unknown or repeated part ${shown(name, 20)} in an invite; it has t or l, k, maybe c`);
       }
       found.set(name, equals < 0 ? "" : part.slice(equals + 1));
     }
@@ -90,6 +102,7 @@ export class Invite {
       keyFingerprint: found.get("k"),
       token: found.get("t") ?? null,
       link: found.get("l") ?? null,
+      code: found.get("c") ?? null,
     });
   }
 }

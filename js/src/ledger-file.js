@@ -15,7 +15,8 @@ import fs from "node:fs";
 import path from "node:path";
 
 import { DRAW, SEND, UNDRAWN, step } from "./answer-states.js";
-import { LARGEST, checkAnswer, readLedger, sameAnswer } from "./ledger-format.js";
+import { checkAnswer, contradicted, sameAnswer } from "./answers.js";
+import { LARGEST, readLedger } from "./ledger-format.js";
 import { LedgerRefused, TryLater } from "./refusals.js";
 
 const LOCK_PAUSE = 20;
@@ -100,6 +101,23 @@ export class FileLedger {
         if (event === SEND) this.#sync(file, !book.hasSent);
       }
       return after;
+    });
+  }
+
+  /**
+   * Remember how rounds were announced; the first round that was announced to this device otherwise before, else
+   * undefined. thresholds: of all rounds from 0 to the one that is asked.
+   */
+  noteRound(campaign, thresholds) {
+    return this.#locked(async (file) => {
+      const book = await read(file);
+      const seen = book.announced.get(campaign) ?? new Map();
+      const other = contradicted(seen, thresholds);
+      const last = thresholds.length - 1;
+      if (other === undefined && !seen.has(last)) {
+        this.#write(file, book.length, await book.appendAnnounced(campaign, last, thresholds[last]));
+      }
+      return other;
     });
   }
 

@@ -8,8 +8,8 @@
 // it has left the device, and the record counts as never made. A last line that lacks nothing but its newline is a
 // whole record and counts: to take a bit for undrawn is the one mistake that must not be made.
 
-import { DRAW, IllegalStep, UNDRAWN, isState, step } from "./answer-states.js";
-import { checkFlipThreshold } from "./coin.js";
+import { DRAW, IllegalStep, UNDRAWN, step } from "./answer-states.js";
+import { MAX_ROUNDS, checkAnswer, kindsOf } from "./answers.js";
 import { InvalidInput, WireError, shown } from "./errors.js";
 import { ascii, concat, fromHex, sha256, toHex } from "./form.js";
 import { parseJson } from "./json.js";
@@ -22,48 +22,19 @@ const START = "0".repeat(64);
 const FILE = "privquant ledger";
 const OPENING = '{"file":"privquant ledger",';
 const NEWLINE = 10;
-const DRAWN = {
-  bit: "bigint",
-  campaign: "string",
-  coin: "bigint",
-  measurement: "string",
-  threshold: "bigint",
-  ticket: "string",
-  token: "string",
-};
-
+const ANNOUNCED = "announced";
 function corrupt(text, cause) {
   return new LedgerRefused("ledger-corrupt", text, { cause });
-}
-
-/** An answer whose fields are of the kind and in the range they must be; throws otherwise. */
-export function checkAnswer(answer) {
-  for (const [name, kind] of Object.entries(DRAWN)) {
-    const wanted = name === "bit" ? "number" : kind;
-    if (typeof answer[name] !== wanted) throw new TypeError(`${name} is not a ${wanted}`);
-  }
-  // Not "neither 0 nor 1", which would look at one bit once and at the other twice.
-  if ((answer.bit & 1) !== answer.bit || answer.threshold < 0n) {
-    throw new TypeError("a bit is 0 or 1 and a threshold at least 0");
-  }
-  if (!isState(answer.state)) throw new TypeError(`unknown state ${shown(answer.state)}`);
-  checkFlipThreshold(answer.coin);
-  return Object.freeze(answer);
-}
-
-/** Whether two answers are the same but for their state. */
-export function sameAnswer(a, b) {
-  return Object.keys(DRAWN).every((name) => a[name] === b[name]);
 }
 
 /**
  * What a ledger's bytes say. answers: by measurement, then by campaign, in the order they were drawn. secret: 32 bytes
  * that never leave the device, from which it makes its tokens for open links. length: how many bytes count. last: the
- * hash to go on from.
+ * hash to go on from. announced: by campaign, the thresholds that rounds were announced to this device with.
  */
 export class Book {
-  constructor(answers, secret, length, last, openLine) {
-    Object.assign(this, { answers, secret, length, last, openLine });
+  constructor(answers, announced, secret, length, last, openLine) {
+    Object.assign(this, { answers, announced, secret, length, last, openLine });
   }
 
   of(measurement) {
@@ -86,9 +57,18 @@ export class Book {
 
   /** The bytes to write at `length` for this event. */
   async append(event, answer) {
-    const names = event === DRAW ? Object.keys(DRAWN) : ["campaign", "measurement"];
+    const names = event === DRAW ? Object.keys(kindsOf(answer)) : ["campaign", "measurement"];
     const record = { event };
     for (const name of names) record[name] = answer[name];
+    return this.next(record);
+  }
+
+  /** The bytes to write at `length` for an announcement that was seen. */
+  appendAnnounced(campaign, round, threshold) {
+    return this.next({ event: ANNOUNCED, campaign, round, threshold });
+  }
+
+  async next(record) {
     const [first, last] = await this.first();
     return concat(first, (await line(last, record))[0]);
   }
@@ -122,6 +102,7 @@ async function line(last, record) {
 /** The book these bytes hold; LedgerRefused if they are not a whole, known, lawful ledger. */
 export async function readLedger(bytes) {
   const answers = new Map();
+  const announced = new Map();
   let [secret, last, length, openLine] = [null, START, 0, false];
   for (let number = 0; length < bytes.length; number += 1) {
     const end = bytes.indexOf(NEWLINE, length);
@@ -134,11 +115,11 @@ export async function readLedger(bytes) {
     }
     last = found.mark;
     if (number === 0) secret = readHeader(found.record);
-    else replay(answers, found.record, number);
+    else replay(answers, announced, found.record, number);
     length += raw.length + (ended ? 1 : 0);
     openLine = !ended;
   }
-  return new Book(answers, secret ?? crypto.getRandomValues(new Uint8Array(32)), length, last, openLine);
+  return new Book(answers, announced, secret ?? crypto.getRandomValues(new Uint8Array(32)), length, last, openLine);
 }
 
 /** The two parts of a line: up to its first space, and after it. */
@@ -194,16 +175,22 @@ function readHeader(record) {
 }
 
 /** Let a record that was read happen again, through the one table of transitions. */
-function replay(answers, record, number) {
+function replay(answers, announced, record, number) {
   try {
+    if (record.event === ANNOUNCED) {
+      replayAnnounced(announced, record);
+      return;
+    }
     const { event, measurement, campaign } = record;
     const before = answers.get(measurement)?.get(campaign);
     const state = step(before?.state ?? UNDRAWN, event);
-    if (Object.keys(record).length !== (event === DRAW ? 8 : 3)) throw new TypeError("unknown field");
+    const kinds = kindsOf(record);
+    const fields = event === DRAW ? Object.keys(kinds).length + 1 : 3;
+    if (Object.keys(record).length !== fields) throw new TypeError("unknown field");
     let after;
     if (before === undefined) {
       after = { state };
-      for (const [name, kind] of Object.entries(DRAWN)) {
+      for (const [name, kind] of Object.entries(kinds)) {
         if (typeof record[name] !== kind) throw new TypeError(`${name} is not of type ${kind}`);
         after[name] = name === "bit" ? Number(record[name]) : record[name];
       }
@@ -214,9 +201,21 @@ function replay(answers, record, number) {
     if (!answers.has(measurement)) answers.set(measurement, new Map());
     answers.get(measurement).set(campaign, after);
   } catch (error) {
-    if (error instanceof TypeError || error instanceof IllegalStep || error instanceof InvalidInput) {
+    if ([TypeError, IllegalStep, InvalidInput, WireError].some((kind) => error instanceof kind)) {
       throw corrupt(`the ledger is corrupt at record ${number}: ${error.message}`, error);
     }
     throw error;
   }
+}
+
+function replayAnnounced(announced, record) {
+  const { campaign, round, threshold } = record;
+  const whole = typeof round === "bigint" && typeof threshold === "bigint" && typeof campaign === "string";
+  if (!whole || Object.keys(record).length !== 4 || round < 0n || round >= MAX_ROUNDS || threshold < 0n) {
+    throw new TypeError("not an announcement that this device could have noted");
+  }
+  if (!announced.has(campaign)) announced.set(campaign, new Map());
+  const seen = announced.get(campaign);
+  if (seen.has(Number(round))) throw new TypeError("a round was noted twice");
+  seen.set(Number(round), threshold);
 }

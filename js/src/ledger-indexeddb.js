@@ -13,13 +13,14 @@
 // granted, and its user may do so at any time; a private window starts with an empty ledger. Each ledger is one person.
 
 import { DRAW, UNDRAWN, step } from "./answer-states.js";
-import { checkAnswer, sameAnswer } from "./ledger-format.js";
+import { checkAnswer, contradicted, sameAnswer } from "./answers.js";
 import { LedgerRefused, NotAnswered, TryLater } from "./refusals.js";
 
 const NAME = "privquant ledger";
-const VERSION = 1;
+const VERSION = 2;
 const ANSWERS = "answers";
 const SECRET = "secret";
+const ANNOUNCED = "announced"; // since version 2: by campaign, a Map from rounds to thresholds
 
 /** The ledger of this origin. patience: how many seconds to wait for another tab's step before giving up. */
 export class IndexedDbLedger {
@@ -86,6 +87,19 @@ export class IndexedDbLedger {
     });
   }
 
+  /** As FileLedger.noteRound: the first round that was announced to this device otherwise before, else undefined. */
+  noteRound(campaign, thresholds) {
+    return this.#step((stores, done) => {
+      then(stores[ANNOUNCED].get(campaign), (kept = new Map()) => {
+        if (!(kept instanceof Map)) throw corrupt("its rounds are not a Map");
+        const other = contradicted(kept, thresholds);
+        const last = thresholds.length - 1;
+        if (other !== undefined || kept.has(last)) return done(other);
+        return then(stores[ANNOUNCED].put(kept.set(last, thresholds[last]), campaign), () => done(undefined));
+      });
+    });
+  }
+
   /** One transaction: `work` is given the stores and a function for its result. Resolved when it is on disk. */
   async #step(work) {
     const database = await this.#open();
@@ -100,7 +114,7 @@ export class IndexedDbLedger {
     return new Promise((resolve, reject) => {
       let result;
       let failure = null;
-      const names = [ANSWERS, SECRET];
+      const names = [ANSWERS, SECRET, ANNOUNCED];
       const transaction = database.transaction(names, "readwrite", { durability: "strict" });
       if (transaction.durability !== "strict") {
         transaction.abort();
@@ -140,9 +154,12 @@ export class IndexedDbLedger {
         reject(unreadable(error));
         return;
       }
-      request.onupgradeneeded = () => {
-        request.result.createObjectStore(ANSWERS, { keyPath: ["measurement", "campaign"] });
-        request.result.createObjectStore(SECRET);
+      request.onupgradeneeded = ({ oldVersion }) => {
+        if (oldVersion < 1) {
+          request.result.createObjectStore(ANSWERS, { keyPath: ["measurement", "campaign"] });
+          request.result.createObjectStore(SECRET);
+        }
+        request.result.createObjectStore(ANNOUNCED);
       };
       request.onsuccess = () => resolve(request.result);
       request.onerror = () => {
@@ -196,7 +213,6 @@ function readAll(stores, next) {
 
 function checked(record) {
   try {
-    if (Object.keys(record).length !== 8) throw new TypeError("unknown field");
     return checkAnswer(record);
   } catch (error) {
     throw error instanceof NotAnswered ? error : corrupt(error.message);

@@ -1,26 +1,30 @@
 // The manifest: what a campaign asks, of whom and at what privacy.
 //
 // It never changes: its id is the SHA-256 of its canonical JSON and it is signed with Ed25519. An unknown field or
-// version is an error, never ignored.
+// version is an error, never ignored. Version 1 is the local trust model, version 2 the shuffled one, which its
+// shuffler has signed too.
 
-import { checkEpsilon, checkFlipThreshold, flipThreshold } from "./coin.js";
+import { DRAW, checkEpsilon, checkFlipThreshold, flipThreshold } from "./coin.js";
 import { Grid, Integers } from "./domain.js";
 import { InvalidInput, SignatureError, TrustError, WireError, shown } from "./errors.js";
 import {
   MAX_MANIFEST,
+  SHUFFLED_VERSION,
   VERSION,
-  ascii,
   checkHash,
-  concat,
   fingerprint,
   fromHex,
+  inside,
   isPrintable,
   realFromWire,
   sha256,
   toHex,
   wholeFromWire,
+  wholeIn,
 } from "./form.js";
-import { canonical, exactFields, parseObject } from "./json.js";
+import { canonical, exactFields, parseJson } from "./json.js";
+import { onDemand } from "./on-demand.js";
+import { checkSignature } from "./signing.js";
 
 const FIELDS = [
   "version",
@@ -43,7 +47,6 @@ const FIELDS = [
 const MAX_EDGES = 10000;
 const MAX_WAVES = 10000;
 const NAME = /^[a-z][a-z0-9_]{0,49}$/;
-const SIGNED = "privquant/manifest/1\0";
 
 function domainFromWire(form) {
   if (form?.kind === "integers") {
@@ -58,18 +61,6 @@ function domainFromWire(form) {
     return new Grid(form.edges.map((edge) => realFromWire(edge, "edge")));
   }
   throw new WireError(`a domain's kind is 'integers' or 'grid', got ${shown(form?.kind)}`);
-}
-
-function wholeIn(value, low, high, name) {
-  if (!Number.isSafeInteger(value) || value < low || value > high) {
-    throw new WireError(`${name} is a whole number in ${low} .. ${high}, got ${shown(value)}`);
-  }
-  return value;
-}
-
-function inside(value, name) {
-  if (!(value > 0 && value < 1)) throw new WireError(`${name} lies strictly between 0 and 1, got ${value}`);
-  return value;
 }
 
 function checkText(form) {
@@ -97,8 +88,12 @@ function quantilesOf(form) {
   return quantiles;
 }
 
-function coinOf(form) {
+/** The coin of epsilon; of a shuffled campaign, where each round has its own, the most honest of them. */
+function coinOf(form, terms) {
   const epsilon = checkEpsilon(realFromWire(form.epsilon, "epsilon"));
+  if (terms !== null) {
+    return { epsilon, flipThreshold: terms.rounds.reduce((least, { coin }) => (coin < least ? coin : least), DRAW) };
+  }
   const threshold = checkFlipThreshold(wholeFromWire(form.flip_threshold, "flip_threshold"));
   const right = flipThreshold(epsilon);
   if (threshold !== right) {
@@ -140,22 +135,30 @@ function timesOf(form) {
   return { waves, opens, deadline };
 }
 
+function shuffleTerms() {
+  return onDemand(import("./shuffle-terms.js"));
+}
+
 /** The manifest a JSON form spells out, every field checked; WireError if one is not as it must be. */
-function manifestFromForm(form) {
-  if (typeof form === "object" && form !== null && form.version !== VERSION) {
-    throw new WireError(`manifest version ${shown(form.version, 40)} is unknown; this reads ${VERSION}`);
+async function manifestFromForm(form) {
+  const version = form?.version;
+  if (typeof form === "object" && form !== null && version !== VERSION && version !== SHUFFLED_VERSION) {
+    throw new WireError(
+      `manifest version ${shown(version, 40)} is unknown; this reads ${VERSION} and ${SHUFFLED_VERSION}`,
+    );
   }
-  exactFields(form, FIELDS, "manifest");
-  const trust = exactFields(form.trust, ["model"], "trust model").model;
+  const shuffled = version === SHUFFLED_VERSION;
+  exactFields(form, shuffled ? FIELDS.filter((name) => name !== "flip_threshold") : FIELDS, "manifest");
+  const known = shuffled ? "shuffle" : "local";
+  const trust = shuffled ? form.trust?.model : exactFields(form.trust, ["model"], "trust model").model;
   checkText(form);
   const domain = domainFromWire(form.domain);
   if (domain.size < 2n) throw new WireError("a domain of one value has nothing to ask");
   const quantiles = quantilesOf(form);
-  const coin = coinOf(form);
+  const shuffle = shuffled && trust === known ? (await shuffleTerms()).termsFromWire(form.trust) : null;
+  const coin = coinOf(form, shuffle);
   const interval = form.interval === null ? null : inside(realFromWire(form.interval, "interval"), "interval");
-  if (trust !== "local") {
-    throw new TrustError(`trust model ${shown(trust)} is unknown; this version knows 'local'`);
-  }
+  if (trust !== known) throw new TrustError(`trust model ${shown(trust)} is unknown; this version knows '${known}'`);
   const protocol = protocolOf(form);
   const plannedUsers = wholeIn(form.planned_users, 1, Number.MAX_SAFE_INTEGER, "planned_users");
   const times = timesOf(form);
@@ -163,28 +166,21 @@ function manifestFromForm(form) {
   if (typeof form.nonce !== "string" || !/^[0-9a-f]{32}$/.test(form.nonce)) {
     throw new WireError("nonce is 32 lower-case hex digits");
   }
-  const { version, measurement, question, issuer, nonce } = form;
+  const { measurement, question, issuer, nonce } = form;
   return {
     version, measurement, question, domain, quantiles, ...coin, trust, protocol, interval, plannedUsers, ...times,
-    issuer, nonce,
+    issuer, nonce, shuffle,
   };
-}
-
-async function verifies(issuer, signature, message) {
-  try {
-    const key = await crypto.subtle.importKey("raw", fromHex(issuer), { name: "Ed25519" }, false, ["verify"]);
-    return await crypto.subtle.verify({ name: "Ed25519" }, key, fromHex(signature), message);
-  } catch {
-    return false; // not a key that can have signed anything
-  }
 }
 
 /** The manifest of an envelope, if it is the one named and signed by the key named; else WireError. */
 export async function openEnvelope(bytes, { campaignId, keyFingerprint }) {
-  const form = parseObject(bytes, MAX_MANIFEST, ["manifest", "signature"]);
+  const form = parseJson(bytes, MAX_MANIFEST);
+  const names = ["manifest", "signature"];
+  exactFields(form, Object.hasOwn(form ?? {}, "accepted") ? [...names, "accepted"] : names, "message");
   let manifest;
   try {
-    manifest = manifestFromForm(form.manifest);
+    manifest = await manifestFromForm(form.manifest);
   } catch (error) {
     if (error instanceof InvalidInput) throw new WireError(error.message, { cause: error });
     throw error;
@@ -198,12 +194,12 @@ export async function openEnvelope(bytes, { campaignId, keyFingerprint }) {
       `the manifest's issuer has the fingerprint ${mark}, the invite names ${keyFingerprint}`,
     );
   }
-  const { signature } = form;
-  if (typeof signature !== "string" || !/^[0-9a-f]{128}$/.test(signature)) {
-    throw new SignatureError("the signature is not 128 lower-case hex digits");
+  if (Object.hasOwn(form, "accepted") && manifest.shuffle === null) {
+    throw new WireError("a campaign in the local trust model has no shuffler to accept it");
   }
-  if (!(await verifies(manifest.issuer, signature, concat(ascii(SIGNED), body)))) {
-    throw new SignatureError("the manifest's signature does not verify");
+  await checkSignature(`manifest/${manifest.version}`, body, form.signature, manifest.issuer, "manifest");
+  if (manifest.shuffle !== null) {
+    await checkSignature("accepted/2", fromHex(id), form.accepted, manifest.shuffle.key, "shuffler's acceptance");
   }
   return Object.freeze({ ...manifest, id });
 }

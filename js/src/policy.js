@@ -3,13 +3,13 @@
 // A measurement that is not in the policy is refused. For one that is, the policy fixes the domain, the most one answer
 // may reveal (max_epsilon), the most all answers may ever reveal together (lifetime_epsilon, default: max_epsilon), how
 // many campaigns may be answered (answers, default: 1) and, if it likes, the only key whose campaigns are answered
-// (issuer_key). It has the shape and the field names of the policy files of the Python device; an unknown field or
+// (issuer_key) and limits for shuffled campaigns (shuffle), which are refused without them. It has the shape and the field names of the policy files of the Python device; an unknown field or
 // version is refused, because a limit that was misspelt is a limit that does not hold.
 
 import { Grid, Integers, domainFromForm } from "./domain.js";
 import { InvalidInput, WireError, shown } from "./errors.js";
 import { parseJson } from "./json.js";
-import { limit } from "./spending.js";
+import { deltaLimit, limit } from "./spending.js";
 
 const VERSION = 1;
 const LARGEST_FILE = 1 << 20;
@@ -18,8 +18,9 @@ const KEY = /^(?:[0-9a-f]{64}|[0-9a-f]{32})$/;
 /** The limits for one measurement. `form` has the fields of a policy file; its domain may also be a domain. */
 export class Rule {
   constructor(form) {
-    checkFields(form, "rule", ["domain", "max_epsilon"], ["lifetime_epsilon", "answers", "issuer_key"]);
+    checkFields(form, "rule", ["domain", "max_epsilon"], ["lifetime_epsilon", "answers", "issuer_key", "shuffle"]);
     const { domain, max_epsilon: most, lifetime_epsilon: lifetime = most, answers = 1, issuer_key: key = null } = form;
+    const { shuffle = null } = form;
     const known = domain instanceof Integers || domain instanceof Grid;
     if (!known && (typeof domain !== "object" || domain === null)) {
       throw new InvalidInput('domain must be an object, e.g. {"kind": "integers", "low": 0, "high": 100}');
@@ -32,14 +33,41 @@ export class Rule {
       throw new InvalidInput(`answers must be a whole number of at least 1, got ${shown(answers)}`);
     }
     this.answers = Number(answers);
-    if (key !== null && (typeof key !== "string" || !KEY.test(key))) {
-      throw new InvalidInput(
-        `issuer_key must be a public key (64 lower-case hex digits) or its fingerprint (32), got ${shown(key)}`,
-      );
-    }
-    this.issuerKey = key;
+    this.issuerKey = checkPinned(key, "issuer_key");
+    this.shuffle = "shuffle" in form ? shuffleRuleOf(shuffle) : null;
     Object.freeze(this);
   }
+}
+
+function checkPinned(key, name) {
+  if (key !== null && (typeof key !== "string" || !KEY.test(key))) {
+    throw new InvalidInput(
+      `${name} must be a public key (64 lower-case hex digits) or its fingerprint (32), got ${shown(key)}`,
+    );
+  }
+  return key;
+}
+
+/**
+ * The limits for shuffled answers: of the coin's own epsilon, which is what is left if the shuffler is not honest, and
+ * of delta. share: of a round that may be fake and the promise still hold.
+ */
+function shuffleRuleOf(form) {
+  const optional = ["lifetime_local_epsilon", "lifetime_delta", "colluding", "shuffler_key"];
+  checkFields(form, "shuffle", ["max_local_epsilon", "max_delta"], optional);
+  const { max_local_epsilon: local, max_delta: delta, colluding = 0, shuffler_key: key = null } = form;
+  const share = ["number", "string", "bigint"].includes(typeof colluding) ? Number(colluding) : NaN;
+  if (!(share >= 0 && share < 1) || String(colluding).trim() === "") {
+    throw new InvalidInput(`colluding must be a share from 0 to below 1, got ${shown(colluding)}`);
+  }
+  return Object.freeze({
+    maxLocalUnits: limit(local, "max_local_epsilon"),
+    lifetimeLocalUnits: limit(form.lifetime_local_epsilon ?? local, "lifetime_local_epsilon"),
+    maxDeltaUnits: deltaLimit(delta, "max_delta"),
+    lifetimeDeltaUnits: deltaLimit(form.lifetime_delta ?? delta, "lifetime_delta"),
+    share,
+    shufflerKey: checkPinned(key, "shuffler_key"),
+  });
 }
 
 /**

@@ -29,7 +29,13 @@ export class InviteRefused extends Refused {
 
 /** What the server published is not the campaign the invite promised, or not one this device knows. */
 export class ManifestRefused extends Refused {
-  static reasons = new Set(["manifest-malformed", "manifest-forged", "trust-model"]);
+  static reasons = new Set([
+    "manifest-malformed",
+    "manifest-forged",
+    "trust-model",
+    "shuffler-address",
+    "accounting",
+  ]);
 }
 
 /** The owner's policy does not allow this answer. */
@@ -41,12 +47,18 @@ export class PolicyRefused extends Refused {
     "epsilon-per-answer",
     "epsilon-lifetime",
     "one-answer",
+    "shuffling",
+    "shuffler-key",
+    "delta-per-answer",
+    "delta-lifetime",
+    "local-epsilon-per-answer",
+    "local-epsilon-lifetime",
   ]);
 }
 
-/** The question is not one about this domain. */
+/** The question is not one about this domain, or not the one its round was announced with. */
 export class QuestionRefused extends Refused {
-  static reasons = new Set(["question-malformed", "threshold"]);
+  static reasons = new Set(["question-malformed", "threshold", "announcement-forged", "second-announcement"]);
 }
 
 /** The ledger cannot be trusted or cannot be written, so nothing may leave. */

@@ -1,15 +1,18 @@
-// What an answer costs, in whole numbers.
+// What an answer costs, in whole numbers: epsilon, delta, and the local epsilon that is left if a shuffler is not honest.
 //
 // The ledger adds up epsilons for years, so it counts them in units of 10^-12 and never in floats. The cost of a coin
 // is the epsilon it really gives, rounded up to a unit; limits of a policy are rounded down. Up to 10^-14 above a unit
 // is not rounded up: a campaign at 0.1 throws the coin of the double next to 0.1, and ten of them must fit a lifetime
-// of 1.
+// of 1. Deltas are counted in units of 10^-18, rounded up.
 
 import { BITS, SLACK, ln, nearestDouble } from "./bigreal.js";
 import { DRAW, checkFlipThreshold, flipThreshold } from "./coin.js";
 import { InvalidInput, shown as given } from "./errors.js";
+import { realToWire } from "./form.js";
 
 export const UNITS = 10n ** 12n;
+export const DELTA_UNITS = 10n ** 18n;
+const [PLACES, DELTA_PLACES] = [12, 18];
 const FORGIVEN = 100n; // a hundredth of a unit: 10^-14
 const LARGEST_LIMIT = 10n ** 6n * UNITS;
 const SMALLEST_LIMIT = 1000n; // 10^-9, the smallest epsilon there is a coin for
@@ -27,21 +30,55 @@ export function cost(flips) {
   return units > 1n ? units : 1n;
 }
 
-/** A limit of the policy in units, rounded down. A number means the decimal number it is written as. */
-export function limit(epsilon, name) {
-  const parts = ["number", "string", "bigint"].includes(typeof epsilon) ? DECIMAL.exec(String(epsilon)) : null;
-  if (parts === null) throw new InvalidInput(`${name} must be a number above 0, got ${given(epsilon)}`);
+/**
+ * A decimal number in units of 10^-places as [rounded down, rounded up]; null if it is none. A number means the decimal
+ * number it is written as.
+ */
+function unitsOf(number, places) {
+  const parts = ["number", "string", "bigint"].includes(typeof number) ? DECIMAL.exec(String(number)) : null;
+  if (parts === null) return null;
   const [, whole, fraction = "", exponent = "0"] = parts;
   const digits = BigInt(whole + fraction);
-  const power = Number(exponent) - fraction.length + 12;
+  const power = Number(exponent) - fraction.length + places;
   const scale = 10n ** BigInt(Math.abs(power));
-  const units = power >= 0 ? digits * scale : digits / scale;
-  const beyond = power < 0 && digits % scale > 0n ? 1n : 0n; // what was rounded off still counts against the largest
-  if (digits === 0n || units + beyond > LARGEST_LIMIT) {
+  if (power >= 0) return [digits * scale, digits * scale];
+  return [digits / scale, ceilDivide(digits, scale)];
+}
+
+/** A limit of the policy in units, rounded down. */
+export function limit(epsilon, name) {
+  const units = unitsOf(epsilon, PLACES);
+  if (units === null) throw new InvalidInput(`${name} must be a number above 0, got ${given(epsilon)}`);
+  const [down, up] = units; // what was rounded off still counts against the largest
+  if (up === 0n || up > LARGEST_LIMIT) {
     throw new InvalidInput(`${name} must be above 0 and at most 1000000, got ${given(epsilon)}`);
   }
-  if (units < SMALLEST_LIMIT) throw new InvalidInput(`${name} must be at least 1e-9, got ${given(epsilon)}`);
-  return units;
+  if (down < SMALLEST_LIMIT) throw new InvalidInput(`${name} must be at least 1e-9, got ${given(epsilon)}`);
+  return down;
+}
+
+/** A limit of the policy on delta in units, rounded down. */
+export function deltaLimit(delta, name) {
+  const [down] = unitsOf(delta, DELTA_PLACES) ?? [0n];
+  if (down < 1n || down >= DELTA_UNITS) {
+    throw new InvalidInput(`${name} must be at least 1e-18 and below 1, got ${given(delta)}`);
+  }
+  return down;
+}
+
+/** What an answer through this coin costs in a campaign that promises epsilon and, if it is shuffled, delta. */
+export function costs(flips, epsilon = null, delta = null) {
+  const local = cost(flips);
+  if (delta === null) return { epsilon: local, delta: 0n, local };
+  const up = (number, places) => unitsOf(realToWire(number), places)[1];
+  return { epsilon: up(epsilon, PLACES), delta: up(delta, DELTA_PLACES), local };
+}
+
+/** Units of delta as a person reads them: 10000000000 is "1e-8". */
+export function shownDelta(units) {
+  const digits = String(units);
+  const more = digits.slice(1).replace(/0+$/, "");
+  return units === 0n ? "0" : `${digits[0]}${more && `.${more}`}e${digits.length - 1 - DELTA_PLACES}`;
 }
 
 /** Units as a person reads them: 1000000000000 is "1". */

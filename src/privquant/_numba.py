@@ -37,6 +37,9 @@ _building = threading.RLock()
 # slower, no more.
 BORROWED: dict[str, Any] = {"_nrt": False}
 
+# For a kernel that one other kernel calls, at one place: compiled as a part of that one, and not by itself too.
+ONCE: dict[str, Any] = {"inline": "always"}
+
 
 def _installed() -> bool:
     try:
@@ -115,6 +118,8 @@ class _Kernel:
         twin.__qualname__ = f"{function.__qualname__}.{use}"  # names its place in the cache
         options = {"error_model": "numpy", "no_cfunc_wrapper": True, "no_cpython_wrapper": use == "inner"}
         options |= {name: value for name, value in self.options.items() if hasattr(DefaultOptions, name)}
+        if use == "entry":
+            options.pop("inline", None)  # Python calls it
         dispatcher = numba.njit(**options)(twin)
         if self.options.get("cache"):
             with suppress(RuntimeError):  # no folder for a cache can be written

@@ -35,7 +35,7 @@ from privquant.protocols.registry import (
     shuffled_protocol,
 )
 from privquant.protocols.registry import protocol as make_protocol
-from privquant.validation import check_epsilon, check_quantiles
+from privquant.validation import check_epsilon, check_quantiles, one_or_several
 
 # Beyond this many users a protocol that must be asked one by one runs on the compiled engine.
 ONE_BY_ONE = 20_000
@@ -80,39 +80,13 @@ def median(
 
 @overload
 def quantile(
-    values: Any,
-    q: float,
-    *,
-    epsilon: float,
-    domain: Domain | Sequence[int],
-    protocol: str = ...,
-    trust: str = ...,
-    delta: float | None = ...,
-    rng: Any = ...,
-    outside: str = ...,
-    missing: str = ...,
-    fractions: str = ...,
-    progress: Progress | None = ...,
-    **options: Any,
+    values: Any, q: float, *, epsilon: float, domain: Domain | Sequence[int], **settings: Any
 ) -> Estimate: ...
 
 
 @overload
 def quantile(
-    values: Any,
-    q: Sequence[float],
-    *,
-    epsilon: float,
-    domain: Domain | Sequence[int],
-    protocol: str = ...,
-    trust: str = ...,
-    delta: float | None = ...,
-    rng: Any = ...,
-    outside: str = ...,
-    missing: str = ...,
-    fractions: str = ...,
-    progress: Progress | None = ...,
-    **options: Any,
+    values: Any, q: Sequence[float], *, epsilon: float, domain: Domain | Sequence[int], **settings: Any
 ) -> Estimates: ...
 
 
@@ -164,8 +138,9 @@ def quantile(
         Called with (users heard, users planned) as the collection goes on.
     **options
         The protocol's own. Of isotonic search: `interval` (confidence of a certified interval, such as 0.95; it
-        costs accuracy), `spread`, `lam`, `bulk`, `smooth`; shuffled: `method`, `rtol`, `cap` (largest local
-        epsilon), `lam`. docs/protocols.md lists those of the others.
+        costs accuracy), `spread`, `lam`, `bulk`, `smooth`, `guard` (False believes every part of the run, whatever
+        the others say); shuffled: `method`, `rtol`, `cap` (largest local epsilon), `lam`. docs/protocols.md lists
+        those of the others.
 
     Returns
     -------
@@ -199,7 +174,7 @@ def quantile(
     if check_trust(trust, delta) == "shuffle":
         build, settings = shuffled_protocol, {"delta": delta, **settings}
     if len(wanted) == 1 or kind.many_quantiles:
-        made = build(protocol, domain, users=column.indices.size, quantile=_one_or_several(wanted), **settings)
+        made = build(protocol, domain, users=column.indices.size, quantile=one_or_several(wanted), **settings)
         found = _collect(made, Sample(column.indices, domain.size), coins, progress)
     else:
         found = []
@@ -216,10 +191,6 @@ def quantile(
     if isinstance(q, numbers.Real):
         return noted[0]
     return Estimates(noted[wanted.index(one)] for one in asked)
-
-
-def _one_or_several(quantiles: tuple[float, ...]) -> float | list[float]:
-    return quantiles[0] if len(quantiles) == 1 else list(quantiles)
 
 
 # What other libraries call the argument that is `rng` here, as in numpy's own functions of today.

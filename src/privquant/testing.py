@@ -276,6 +276,35 @@ def counts_are_the_whole_state(case: Case) -> None:
     assert counted.state() == protocol.state(), "counts do not tell the same as single reports"
 
 
+def whole_rounds_close_for_good(case: Case) -> None:
+    """Only for protocols that say so: overfull, short and dropped rounds close, and stay closed folded again."""
+    protocol = case.make(500, 400)
+    if not isinstance(protocol, ThresholdProtocol) or not protocol.round_table:
+        return
+    told: list[tuple[Query, int, int]] = []
+    for more in (10, -5, None, 0):  # than planned; None: dropped
+        ((query, planned),) = protocol.ask_counts(protocol.batch_size())
+        assert isinstance(query, Query)
+        answered = 0 if more is None else planned + more
+        told.append((query, answered, answered // 3))
+        protocol.close_round(*told[-1])
+        assert protocol.in_flight == 0
+        try:
+            protocol.close_round(*told[-1])
+        except ProtocolError:
+            pass
+        else:
+            raise AssertionError("a round that is over was closed again")
+    assert protocol.heard == sum(answered for _, answered, _ in told)
+    again = protocol.fresh()
+    assert isinstance(again, ThresholdProtocol)
+    for part in told:
+        again.close_round(*part)
+    assert again.state() == protocol.state(), "rounds told again do not give the same state"
+    assert from_state(json.loads(json.dumps(protocol.state()))).state() == protocol.state()
+    assert again.ask_counts(10**6) == protocol.ask_counts(10**6), "a round that was over is asked again"
+
+
 def asking_needs_no_chance(case: Case) -> None:
     """Two runs with the same answers ask the same questions: a protocol draws no random numbers."""
 
@@ -302,5 +331,6 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
     extreme_quantiles_and_coins,
     finds_ties_constants_and_gaps,
     counts_are_the_whole_state,
+    whole_rounds_close_for_good,
     asking_needs_no_chance,
 )

@@ -54,6 +54,11 @@ def check_quantiles(quantile: float | Iterable[float], *, rising: bool = True) -
     return found
 
 
+def one_or_several(quantiles: Sequence[float]) -> float | list[float]:
+    """Quantiles as a caller gives them: a single one alone."""
+    return quantiles[0] if len(quantiles) == 1 else list(quantiles)
+
+
 def check_probability(value: object, name: str) -> float:
     """A probability strictly between 0 and 1 (a delta, a confidence, an error alpha)."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0.0 < float(value) < 1.0:

@@ -14,6 +14,7 @@ from sqlalchemy import select
 
 from privquant import wire
 from privquant.aggregator.keys import KeyRing
+from privquant.aggregator.operator_client import OperatorClient
 from privquant.aggregator.operators import add_operator
 from privquant.aggregator.process import ServerProcess, free_port
 from privquant.aggregator.settings import Settings
@@ -70,12 +71,19 @@ def damage(file: Path, table: str) -> None:
         raw.write(b"\xa5" * PAGE)
 
 
+def address_of(server: ServerProcess, path: str) -> str:
+    """The listener that serves this path."""
+    public = wire.route_of(path) is not None or path.startswith("/c/")
+    return server.url if public else server.admin_url
+
+
 class Scene:
     """`database` empty for SQLite. The server is started by `start`, as often as wanted."""
 
     def __init__(self, folder: Path, database: str = "", **changes: Any) -> None:
         command = changes.pop("command", None)
-        self.settings = Settings(data=folder / "data", database=database, port=free_port(), **changes)
+        changes = {"port": free_port(), "admin_port": free_port()} | changes
+        self.settings = Settings(data=folder / "data", database=database, **changes)
         more = {} if command is None else {"command": command}
         self.log = folder / "server.log"
         self.server = ServerProcess(self.settings, log=self.log, **more)
@@ -99,7 +107,7 @@ class Scene:
         return found
 
     def office(self, campaign: str) -> TicketOffice:
-        envelope = self.call("GET", f"/v1/campaigns/{campaign}/manifest")
+        envelope = OperatorClient(self.server.url).call("GET", wire.path_of(campaign, "manifest"))
         manifest = wire.Manifest.from_dict(envelope["manifest"])
         secret = KeyRing(self.settings.keys).campaign_secret(manifest.issuer, campaign)
         return TicketOffice(secret, manifest.flip_threshold)

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privquant import wire
-from privquant.aggregator.campaign_protocol import CampaignProtocol, campaign_options
+from privquant.aggregator.campaign_protocol import CampaignProtocol, build_protocol, campaign_options
 from privquant.aggregator.campaigns import hash_link
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.operators import _hashed
@@ -54,7 +54,7 @@ def manifest(domain: Any) -> wire.Manifest:
         epsilon=1.0,
         flip_threshold=flip_threshold(1.0),
         protocol="isotonic",
-        options=campaign_options("isotonic", ()),
+        options=(("spread", "0.25"),),  # what campaigns were published with then
         interval=None,
         planned_users=5000,
         waves=wire.Waves(24, 3600),
@@ -149,3 +149,9 @@ def test_stored_counts_lead_to_the_same_state_and_the_same_next_questions() -> N
     state = json.dumps(search.protocol.state(), sort_keys=True).encode()
     assert hashlib.sha256(state).hexdigest() == GOLDEN["state"]
     assert [[e.quantile, e.value, e.users] for e in search.estimates()] == GOLDEN["estimates"]
+
+
+def test_a_new_campaign_is_guarded_and_one_from_before_goes_on_as_it_began() -> None:
+    new = replace(WAY, options=campaign_options("isotonic", ()))
+    assert build_protocol(new).options()["guard"] is True
+    assert "guard" not in build_protocol(WAY).options()

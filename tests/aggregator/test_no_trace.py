@@ -38,7 +38,7 @@ def raw_files(scene: Scene) -> dict[str, bytes]:
 def spellings(token: str) -> list[bytes]:
     """Every form in which a token or its hash might have been left lying about."""
     secret = wire.token_hash(token)
-    plain = wire.form._from_base64(token, 16, "token")
+    plain = wire.form.from_base64(token, 16, "token")
     return [token.encode(), plain, plain.hex().encode(), secret.encode(), bytes.fromhex(secret)]
 
 

@@ -29,10 +29,18 @@ checks.negative_data_rejection.enabled = false
 
 
 def fuzz(scene: Scene, examples: int, folder: Path) -> None:
+    """Both listeners, each by its own document."""
     campaign = scene.campaign()
     scene.tokens(campaign, 1)
+    for listener in (scene.server.admin_url, scene.server.url):
+        fuzz_one(scene, listener, examples, folder)
+    assert '"level": "error"' not in scene.log.read_text()
+    assert 'reason="unavailable"' not in scene.call("GET", "/metrics")
+
+
+def fuzz_one(scene: Scene, listener: str, examples: int, folder: Path) -> None:
     command = [
-        *(sys.executable, "-m", "schemathesis.cli", "run", f"{scene.server.url}/openapi.json"),
+        *(sys.executable, "-m", "schemathesis.cli", "run", f"{listener}/openapi.json"),
         *("--header", f"Authorization: Bearer {scene.token}"),
         *("--max-examples", str(examples), "--seed", "1", "--phases", "examples,coverage,fuzzing"),
         *(
@@ -48,8 +56,6 @@ def fuzz(scene: Scene, examples: int, folder: Path) -> None:
     (folder / "schemathesis.toml").write_text(CONFIG)
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    assert '"level": "error"' not in scene.log.read_text()
-    assert 'reason="unavailable"' not in scene.call("GET", "/metrics")
 
 
 def test_the_document_holds(scene: Scene, tmp_path: Path) -> None:

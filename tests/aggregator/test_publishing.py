@@ -13,7 +13,7 @@ from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.publisher import Publisher
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
-from privquant.aggregator.store.base import Ask, DeviceStore, Spend
+from privquant.aggregator.store.base import Ask, DeviceStore, Published, Spend
 from privquant.aggregator.store.migrate import migrate, open_engine
 from privquant.aggregator.store.operator_queries import manifest_of
 from privquant.domain import Integers
@@ -25,7 +25,7 @@ async def nothing(_campaign: str) -> None:
 
 async def report(store: DeviceStore, number: int, start: int, count: int) -> None:
     """`count` reports to what is published, a third of them ones."""
-    queries = [query for query, _ in await store.published(number)]
+    queries = [query for query, _ in (await store.published(number)).queries]
     asks: list[Ask] = [
         Spend(number, b"%d" % k, queries[k % len(queries)], int(k % 3 == 0)) for k in range(start, start + count)
     ]
@@ -58,7 +58,7 @@ def test_two_publishers_do_no_harm(store: str, tmp_path: Path, request: pytest.F
             fresh = CampaignProtocol(manifest_of(row.envelope))
             fresh.update(await stores[0].counts(1))
             # Each kept its own protocol over all turns; both published what one from nothing publishes.
-            assert await stores[1].published(1) == fresh.next_queries()
+            assert await stores[1].published(1) == Published(fresh.next_queries(), 40 * (turn + 1))
             assert row.heard == 40 * (turn + 1)
         for store in stores:
             await store.close()

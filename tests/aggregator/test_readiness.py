@@ -41,7 +41,7 @@ def own(tmp_path: Path) -> Iterator[Scene]:
 
 def readiness(scene: Scene) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(scene.server.url + "/readyz", timeout=30) as answer:
+        with urllib.request.urlopen(scene.server.admin_url + "/readyz", timeout=30) as answer:
             return answer.status, ""
     except urllib.error.HTTPError as error:
         return error.code, json.loads(error.read())["detail"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 import urllib.error
 import urllib.request
@@ -12,10 +13,10 @@ from typing import Any
 
 import pytest
 from fleet import campaign_form, tokens_of
-from scene import Scene
+from scene import Scene, address_of
 
 from privquant import wire
-from privquant.aggregator.operator_client import Refusal
+from privquant.aggregator.operator_client import OperatorClient, Refusal
 from privquant.aggregator.operators import add_operator, remove_operator
 from privquant.aggregator.server import run
 from privquant.aggregator.store.migrate import open_engine
@@ -26,7 +27,7 @@ from privquant.errors import InvalidInput
 
 def send(scene: Scene, method: str, path: str, body: bytes | None = None, token: str = "") -> tuple[int, Any, Any]:
     """(status, body as JSON if it is, headers)."""
-    request = urllib.request.Request(scene.server.url + path, data=body, method=method)
+    request = urllib.request.Request(address_of(scene.server, path) + path, data=body, method=method)
     request.add_header("content-type", "application/json")
     if token:
         request.add_header("authorization", f"Bearer {token}")
@@ -76,7 +77,7 @@ def test_the_manifest_is_signed_and_may_be_cached_for_ever(scene: Scene, campaig
 
 
 def test_every_route_of_the_table_is_served_and_in_the_document(scene: Scene, campaign: str) -> None:
-    paths = scene.call("GET", "/openapi.json")["paths"]
+    paths = OperatorClient(scene.server.url).call("GET", "/openapi.json")["paths"]
     for route in wire.ROUTES:
         assert list(paths[wire.path_of("{id}", route.name)]) == [route.method.lower()]
         wrong = send(scene, "PUT", wire.path_of(campaign, route.name), b"")
@@ -98,14 +99,14 @@ def test_a_token_keeps_the_query_it_was_given_first(scene: Scene, campaign: str)
 
 
 def test_a_report_is_counted_once(scene: Scene, campaign: str) -> None:
-    before = scene.call("GET", f"/v1/campaigns/{campaign}")["heard"]
+    before = scene.stored(campaign).counted
     (token,) = scene.tokens(campaign, 1)
     ticket = ask(scene, campaign, token)[1]["ticket"]
     assert report(scene, campaign, token, ticket, 1)[:2] == (201, {"status": "counted"})
     assert report(scene, campaign, token, ticket, 1)[:2] == (200, {"status": "already counted"})
     assert report(scene, campaign, token, ticket, 0)[:2] == (200, {"status": "already counted"})
     assert code(ask(scene, campaign, token)) == "token-spent"
-    assert scene.call("GET", f"/v1/campaigns/{campaign}")["heard"] == before + 1
+    assert scene.stored(campaign).counted == before + 1
 
 
 def test_a_ticket_belongs_to_one_token_and_one_campaign(scene: Scene, campaign: str) -> None:
@@ -168,9 +169,10 @@ def test_an_open_link_lets_in_as_many_as_it_has_places(scene: Scene) -> None:
         return device(scene, campaign, "claims", wire.Claim(link, wire.token_hash(token)).to_bytes())
 
     assert [claim(t, invite.link)[0] for t in (tokens[0], tokens[0], tokens[1])] == [201, 200, 201]
-    assert code(claim(tokens[2], invite.link)) == "link-exhausted"
     assert code(claim(tokens[2], wire.new_token())) == "wrong-link"
-    assert ask(scene, campaign, tokens[0])[0] == 200
+    assert code(claim(tokens[2], invite.link)) == "not-yet"  # those who have the places may never ask
+    assert [ask(scene, campaign, token)[0] for token in tokens[:2]] == [200, 200]
+    assert code(claim(tokens[2], invite.link)) == "link-exhausted"
     assert code(ask(scene, campaign, tokens[2])) == "unknown-token"
 
 
@@ -185,12 +187,36 @@ def test_real_devices_answer_through_an_open_link(scene: Scene, tmp_path: Path) 
     assert statuses == ["counted", "answered before", "counted"]
     with pytest.raises(ServerRefused, match="places"):
         Device(Policy({"commute-minutes": rule}, tmp_path / "three")).answer(invite, 30)
-    assert scene.call("GET", f"/v1/campaigns/{campaign}")["heard"] == 2
+    assert scene.stored(campaign).counted == 2
+
+
+def test_a_link_with_a_code_lets_in_who_has_both(scene: Scene, tmp_path: Path) -> None:
+    campaign = scene.campaign()
+    made = scene.call("POST", f"/v1/campaigns/{campaign}/link", {"places": 9, "code": True})
+    assert re.fullmatch("[0-9a-hjkmnp-tv-z]{8}", made["code"])
+    rule = Rule(Integers(0, 999), max_epsilon=1.0)
+
+    def answer(name: str, invite: str, code: str | None = None) -> str:
+        return Device(Policy({"commute-minutes": rule}, tmp_path / name)).answer(invite, 30, code=code).status
+
+    typed = f" {made['code'][:4].upper()}-{made['code'][4:]}".replace("0", "o")
+    assert answer("one", made["invite"], typed) == "counted"
+    assert answer("two", f"{made['invite']}&c={made['code']}") == "counted"
+    wrong = made["code"][:-1] + ("2" if made["code"][-1] != "2" else "3")
+    for code in (None, wrong):
+        with pytest.raises(ServerRefused, match="needs a code"):
+            answer("three", made["invite"], code)
+    assert answer("three", made["invite"], made["code"]) == "counted"
+    with pytest.raises(InvalidInput, match="a code is 8 characters"):
+        answer("four", made["invite"], "short")
+    again = scene.call("POST", f"/v1/campaigns/{campaign}/link", {"places": 9})
+    assert again["code"] is None
+    assert answer("five", again["invite"]) == "counted"
 
 
 def test_waves_admit_tokens_by_their_hash_not_by_their_wish(scene: Scene) -> None:
     """Of 60 tokens in 3 waves an hour apart about a third may ask now; false-alarm rate 1e-6 (6 .. 38 of 60)."""
-    campaign = scene.campaign(waves={"count": 3, "seconds": 3_600})
+    campaign = scene.campaign(waves={"count": 3, "seconds": 3_600}, pace=0)
     answers = [ask(scene, campaign, token) for token in scene.tokens(campaign, 60)]
     now = [answer for answer in answers if answer[0] == 200]
     assert 6 <= len(now) <= 38
@@ -375,6 +401,8 @@ def test_campaigns_that_can_run(scene: Scene, change: dict[str, Any]) -> None:
         status, ticket, _ = ask(scene, campaign, token)
         assert status == 200
         assert report(scene, campaign, token, ticket["ticket"], 0)[0] == 201
+    assert scene.call("GET", f"/v1/campaigns/{campaign}/verify")["ok"]
+    scene.call("POST", f"/v1/campaigns/{campaign}/close")
     shown = scene.call("GET", f"/v1/campaigns/{campaign}")
     assert (shown["heard"], len(shown["estimates"])) == (3, len(change.get("quantiles", [1])))
     assert scene.call("GET", f"/v1/campaigns/{campaign}/verify")["ok"]
@@ -403,9 +431,39 @@ def test_health_metrics_and_document(scene: Scene, campaign: str) -> None:
     text = send(scene, "GET", "/metrics")[1].decode()
     assert "privquant_reports_total" in text
     assert campaign not in text
-    document = send(scene, "GET", "/openapi.json")[1]
-    assert document["openapi"].startswith("3.1")
-    assert "/v1/campaigns/{id}/reports:batch" in document["paths"]
+    batch, create = "/v1/campaigns/{id}/reports:batch", "/v1/campaigns"
+    for listener, has, has_not in (
+        (scene.server.url, batch, create),
+        (scene.server.admin_url, create, batch),
+    ):
+        document = OperatorClient(listener).call("GET", "/openapi.json")
+        assert document["openapi"].startswith("3.1")
+        assert has in document["paths"]
+        assert has_not not in document["paths"]
+
+
+def test_each_listener_serves_its_own_and_says_where_the_rest_is(scene: Scene, campaign: str) -> None:
+    public, admin = OperatorClient(scene.server.url, scene.token), OperatorClient(scene.server.admin_url)
+    for method, path in (
+        ("GET", "/healthz"),
+        ("GET", "/readyz"),
+        ("GET", "/metrics"),
+        ("GET", "/v1/key"),
+        ("GET", "/v1/audit"),
+        ("GET", "/v1/campaigns"),
+        ("POST", "/v1/campaigns"),
+        ("GET", f"/v1/campaigns/{campaign}"),
+        ("DELETE", f"/v1/campaigns/{campaign}"),
+        ("POST", f"/v1/campaigns/{campaign}/close"),
+    ):
+        with pytest.raises(Refusal, match=r"admin port, by default 8471.*--server http") as refused:
+            public.call(method, path)
+        assert refused.value.code == "not-found"
+    for route in wire.ROUTES:
+        with pytest.raises(Refusal, match="on the server's public port"):
+            admin.call(route.method, wire.path_of(campaign, route.name))
+    with pytest.raises(Refusal, match="on the server's public port"):
+        admin.call("GET", f"/c/{campaign}")
 
 
 def test_invites_are_urls_with_the_secret_in_the_fragment(scene: Scene, campaign: str) -> None:

@@ -63,9 +63,10 @@ class Serve:
     """`privquant serve` on a folder, until the block ends."""
 
     def __init__(self, data: Path) -> None:
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        command = [sys.executable, "-m", "privquant.cli", "serve", "--data", str(data), "--port", str(self.port)]
+        self.port, admin_port = free_port(), free_port()
+        self.public_url, self.url = (f"http://127.0.0.1:{port}" for port in (self.port, admin_port))
+        command = [sys.executable, "-m", "privquant.cli", "serve", "--data", str(data)]
+        command += ["--port", str(self.port), "--admin-port", str(admin_port)]
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
 
     def __enter__(self) -> Serve:
@@ -114,7 +115,8 @@ def test_a_campaign_from_its_commands_through_backup_and_restore(tmp_path: Path)
         tokens = [str(Invite.parse(invite).token) for invite in invites]
         fleet = Fleet("127.0.0.1", server.port, campaign, tokens)
         asyncio.run(fleet.run(8))
-        assert "40 of 50 answered" in out(privquant("campaign", "show", campaign, **here))
+        shown = out(privquant("campaign", "show", campaign, **here))
+        assert "open, 0 of 50 answered (until it is closed, numbers stay at least 32 answers behind)" in shown
         assert json.loads(out(privquant("campaign", "verify", campaign, **here)))["ok"]
         out(privquant("operator", "backup", tmp_path / "backup", "--data", data))
         key = out(privquant("operator", "key", "--data", data))
@@ -122,6 +124,8 @@ def test_a_campaign_from_its_commands_through_backup_and_restore(tmp_path: Path)
         assert rotated not in key
         assert out(privquant("operator", "key", "--data", data)).count("current") == 1
         assert out(privquant("campaign", "pause", campaign, **here)) == "paused"
+        astray = privquant("campaign", "list", "--server", server.public_url, **here)
+        assert (astray.returncode, "on the server's admin port, by default 8471" in astray.stderr) == (2, True)
         refused = privquant("campaign", "resume", campaign, PRIVQUANT_TOKEN="wrong", PRIVQUANT_SERVER=server.url)
         assert (refused.returncode, "operator" in refused.stderr) == (2, True)
         assert "pause" in out(privquant("operator", "audit", "--data", data))
@@ -130,8 +134,9 @@ def test_a_campaign_from_its_commands_through_backup_and_restore(tmp_path: Path)
     with Serve(data) as server:
         here = {"PRIVQUANT_TOKEN": token, "PRIVQUANT_SERVER": server.url}
         restored = json.loads(out(privquant("campaign", "show", campaign, "--json", **here)))
-        assert (restored["state"], restored["heard"]) == ("open", 40)
-        assert json.loads(out(privquant("campaign", "verify", campaign, **here)))["reports"] == 40
+        assert (restored["state"], restored["asked_not_answered"]) == ("open", 40)
+        verified = json.loads(out(privquant("campaign", "verify", campaign, **here)))
+        assert (verified["ok"], verified["reports"], verified["estimates"]) == (True, None, None)
         assert campaign[:16] in out(privquant("campaign", "list", **here))
         (listed,) = json.loads(out(privquant("campaign", "list", "--json", **here)))
         assert {
@@ -143,6 +148,8 @@ def test_a_campaign_from_its_commands_through_backup_and_restore(tmp_path: Path)
         early = privquant("campaign", "delete", campaign, "--yes", **here)
         assert (early.returncode, "close it first" in early.stderr) == (2, True)
         out(privquant("campaign", "close", campaign, "--yes", **here))
+        assert "closed, 40 of 50 answered\n" in out(privquant("campaign", "show", campaign, **here))
+        assert json.loads(out(privquant("campaign", "verify", campaign, **here)))["reports"] == 40
         late = privquant("campaign", "invites", campaign, 5, tmp_path / "late.csv", **here)
         assert (late.returncode, "the campaign is closed" in late.stderr) == (2, True)
         assert not (tmp_path / "late.csv").exists()
@@ -160,6 +167,11 @@ def test_a_campaign_from_its_commands_through_backup_and_restore(tmp_path: Path)
             "cannot listen on 127.0.0.1, port {taken}: Address already in use",
         ),
         (("--data", "{folder}", "--host", "300.1.1.1"), "cannot listen on 300.1.1.1, port 8470"),
+        (
+            ("--data", "{folder}", "--port", "{free}", "--admin-port", "{taken}"),
+            "cannot listen on 127.0.0.1, port {taken}: Address already in use",
+        ),
+        (("--data", "{folder}", "--admin-port", "8470"), "port and admin_port must differ, both are 8470"),
         (("--data", "{folder}", "--public-url", "ftp://x"), "must start with https:// or http://, got 'ftp://x'"),
         (
             ("--data", "{folder}", "--database", "postgresql://me:word@127.0.0.1:{free}/none"),

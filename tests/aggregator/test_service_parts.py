@@ -22,7 +22,7 @@ from privquant.aggregator.campaigns import plain
 from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.keys import KeyMissing, KeyRing, KeyUnusable
 from privquant.aggregator.settings import Settings, settings_from
-from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, Counts, Pin, Unavailable, What
+from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, Counts, Pin, Published, Unavailable, What
 from privquant.aggregator.tickets import TicketOffice, Unreadable
 from privquant.domain import Grid
 from privquant.errors import InvalidInput, ProtocolError
@@ -238,9 +238,12 @@ def test_what_a_campaign_cannot_run_is_refused(change: dict[str, Any], reason: s
         build_protocol(manifest(**change))
 
 
-def test_isotonic_campaigns_spread_unless_told_otherwise() -> None:
-    assert dict(campaign_options("isotonic", ())) == {"spread": "0.25"}
-    assert dict(campaign_options("isotonic", (("spread", "0.0"),))) == {"spread": "0.0"}
+def test_isotonic_campaigns_spread_and_are_guarded_unless_told_otherwise() -> None:
+    assert dict(campaign_options("isotonic", ())) == {"spread": "0.25", "guard": True}
+    assert dict(campaign_options("isotonic", (("spread", "0.0"), ("guard", False)))) == {
+        "spread": "0.0",
+        "guard": False,
+    }
     assert campaign_options("bayeslearn", ()) == ()
 
 
@@ -272,13 +275,13 @@ def test_reports_that_cannot_be_honest_raise_an_alarm() -> None:
 def test_queries_are_handed_out_in_proportion(tmp_path: Path) -> None:
     ring = KeyRing(tmp_path / "keys")
     signed = manifest(issuer=public_key_of(ring.current))
-    view = CampaignView(CampaignRow(1, signed.id, "open", sign_manifest(signed, ring.current), 0), ring)
+    view = CampaignView(CampaignRow(1, signed.id, "open", sign_manifest(signed, ring.current), 0.0, 0), ring)
     assert view.next_query() is None
     often, seldom = Query(1, COIN), Query(2, COIN)
-    view.set_queries([(often, 30), (seldom, 10)], random.SystemRandom())
+    view.set_queries(Published([(often, 30), (seldom, 10)], 0), random.SystemRandom())
     drawn = [view.next_query() for _ in range(80)]
     assert (drawn.count(often), drawn.count(seldom)) == (60, 20)
-    view.set_queries([(often, 10**9), (seldom, 1)], random.SystemRandom())
+    view.set_queries(Published([(often, 10**9), (seldom, 1)], 0), random.SystemRandom())
     assert view.next_query() is not None
 
 

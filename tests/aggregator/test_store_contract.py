@@ -19,7 +19,7 @@ import privquant.aggregator
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema
-from privquant.aggregator.store.base import Admit, Ask, DeviceStore, Pin, Spend, Unavailable, What
+from privquant.aggregator.store.base import Admit, Ask, DeviceStore, Pin, Published, Spend, Unavailable, What
 from privquant.aggregator.store.migrate import HEAD, migrate, open_engine
 from privquant.aggregator.store.operator_queries import writing
 from privquant.messages import Query
@@ -160,11 +160,11 @@ def test_an_open_link_has_so_many_places(bench: Bench) -> None:
 
 def test_published_queries_are_replaced_whole(bench: Bench) -> None:
     async def work(store: DeviceStore) -> Any:
-        await store.publish(1, [(A, 5), (B, 2)])
-        await store.publish(1, [(B, 3)])
+        await store.publish(1, [(A, 5), (B, 2)], 0)
+        await store.publish(1, [(B, 3)], 7)
         return await store.published(1)
 
-    assert bench.run(work) == [(B, 3)]
+    assert bench.run(work) == Published([(B, 3)], 7)
 
 
 def test_groups_of_several_processes_do_not_lock_each_other_out(bench: Bench) -> None:

@@ -10,7 +10,18 @@ import os
 import signal
 import sys
 
-from privquant.device import Device, Ledger, Patience, Policy, Rule, client, ledger, transport
+from privquant.device import (
+    Device,
+    Ledger,
+    Patience,
+    Policy,
+    Rule,
+    ShuffleRule,
+    client,
+    ledger,
+    questions,
+    transport,
+)
 from privquant.device.answer_states import Event, State
 from privquant.domain import Integers
 
@@ -67,6 +78,7 @@ def arm(countdown):
     paced.sendall = around(countdown, "send", paced.sendall)
     paced.receive_into = around(countdown, "receive", paced.receive_into)
     client.Coin.throw = around(countdown, "throw", client.Coin.throw)
+    questions.seal = around(countdown, "seal", questions.seal)
 
 
 class Forgetful(Ledger):
@@ -88,7 +100,7 @@ class Forgetful(Ledger):
 def run(order) -> None:
     countdown = Countdown(order["kill_at"])
     arm(countdown)
-    rule = Rule(Integers(0, 100), max_epsilon=40)
+    rule = Rule(Integers(0, 100), max_epsilon=40, shuffle=ShuffleRule(40, 1e-6))
     kind = Forgetful if order["forgetful"] else Ledger
     patience = Patience(total=20, request=10, first_pause=0.01)
     device = Device(Policy({"steps": rule}, order["ledger"]), ledger=kind(order["ledger"]), patience=patience)

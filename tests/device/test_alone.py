@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from shuffled_loopback import ShuffleServer
+
 import privquant.device
 from privquant.wire import new_token
 
@@ -26,10 +28,10 @@ else:
 """
 
 ANSWER = """
-from privquant.device import Device, Policy, Rule
+from privquant.device import Device, Policy, Rule, ShuffleRule
 from privquant.domain import Integers
 
-policy = Policy({{"steps": Rule(Integers(0, 100), 1)}}, {ledger!r})
+policy = Policy({{"steps": Rule(Integers(0, 100), 1, shuffle=ShuffleRule(5, 1e-6))}}, {ledger!r})
 print(Device(policy).answer({invite!r}, 30).bit)
 loaded = {{name.partition(".")[0] for name in sys.modules}} - set(sys.stdlib_module_names)
 print(sorted(name for name in loaded if not name.startswith("_")))
@@ -50,6 +52,17 @@ def test_a_device_answers_where_numpy_cannot_be_imported(server, ledger):
         ANSWER.format(ledger=str(ledger), invite=server.invite(token=token)),
     )
     assert server.bits == {token: [int(bit)]}
+    assert set(ast.literal_eval(loaded)) <= {"privquant", "cryptography", "cffi", "sitecustomize"}
+
+
+def test_a_device_is_shuffled_where_numpy_cannot_be_imported(ledger):
+    token = new_token()
+    with ShuffleServer() as server:
+        bit, loaded, *_ = run(
+            BLOCKED.format(blocked=("numpy", "scipy", "numba")),
+            ANSWER.format(ledger=str(ledger), invite=server.invite(token=token)),
+        )
+        assert server.bits == {token: [int(bit)]}
     assert set(ast.literal_eval(loaded)) <= {"privquant", "cryptography", "cffi", "sitecustomize"}
 
 

@@ -184,10 +184,10 @@ def test_a_missing_field_is_refused(server, forged, refused):
         refused(ManifestRefused, "manifest-malformed", forged.serve(form))
 
 
-def test_the_shuffle_model_is_refused_for_now(server, forged, refused):
+def test_the_shuffle_model_is_unknown_to_version_1(server, forged, refused):
     form = server.campaign.manifest.to_dict() | {"trust": {"model": "shuffle"}}
     refusal = refused(ManifestRefused, "trust-model", forged.serve(form))
-    assert "local trust model only" in refusal.text
+    assert "this version knows 'local'" in refusal.text
 
 
 def test_a_manifest_changed_after_the_invite_was_given_is_refused(server, refused):

@@ -154,8 +154,8 @@ class Disk:
         self.at_send.append(self.durable if self.named else None)
 
 
-def survived(server, make_device, ledger, monkeypatch, sync=True) -> list:
-    """The ledger as a power cut would leave it at each moment a byte of a report may leave."""
+def survived(server, device, ledger, monkeypatch, sync=True, mark=b'"bit"') -> list:
+    """The ledger as a power cut would leave it at each moment a byte of a report, which has `mark`, may leave."""
     from privquant.device import ledger as module
     from privquant.device import ledger_format as records
     from privquant.device import transport
@@ -168,21 +168,21 @@ def survived(server, make_device, ledger, monkeypatch, sync=True) -> list:
     send = transport._Paced.sendall
 
     def sendall(self, data):
-        if b'"bit"' in bytes(data):
+        if mark in bytes(data):
             disk.send()
         return send(self, data)
 
     monkeypatch.setattr(transport._Paced, "sendall", sendall)
-    make_device(max_epsilon=40).answer(server.invite(), 30)
+    device.answer(server.invite(), 30)
     return [None if raw is None else records.read(raw).answers["steps"] for raw in disk.at_send]
 
 
 def test_before_a_report_leaves_its_bit_survives_a_power_cut(server, make_device, ledger, monkeypatch):
-    (left,) = survived(server, make_device, ledger, monkeypatch)
+    (left,) = survived(server, make_device(max_epsilon=40), ledger, monkeypatch)
     (answer,) = left.values()
     assert answer.state is State.SENT
     assert [[answer.bit]] == list(server.bits.values())
 
 
 def test_a_ledger_that_does_not_sync_is_noticed(server, make_device, ledger, monkeypatch):
-    assert survived(server, make_device, ledger, monkeypatch, sync=False) == [None]
+    assert survived(server, make_device(max_epsilon=40), ledger, monkeypatch, sync=False) == [None]

@@ -14,7 +14,7 @@ import pytest
 from privquant.device import Ledger, LedgerRefused, TryLater
 from privquant.device import ledger_format as records
 from privquant.device.answer_states import Event, State
-from privquant.device.ledger_format import Answer
+from privquant.device.ledger_format import Answer, Shuffled
 from privquant.privacy.coin import flip_threshold
 
 ANSWER = Answer("steps", "c" * 64, flip_threshold(1.0), 50, 1, "token", "ticket")
@@ -271,3 +271,66 @@ def test_a_held_lock_is_waited_for_and_then_given_up(ledger):
         assert time.monotonic() - began >= 0.1
         assert refusal.value.reason == "ledger-busy"
     assert Ledger(ledger, patience=0.1).answers("steps") == (ANSWER,)
+
+
+# -- shuffled answers ---------------------------------------------------------------------------------------
+
+SEALED = Shuffled(3, "A" * 66, "https://shuffle.example.org", 10**12, 10**12, 5000)
+SHUFFLED = replace(ANSWER, campaign="d" * 64, ticket="", shuffled=SEALED)
+
+
+def test_a_shuffled_answer_is_read_back_whole(ledger):
+    book = finished(ledger)
+    book.prepare("steps", SHUFFLED.campaign, lambda so_far: SHUFFLED)
+    assert Ledger(ledger).answers("steps")[1] == SHUFFLED
+    assert Ledger(ledger).advance(SHUFFLED, Event.SEND).shuffled == SEALED
+    assert Ledger(ledger).advance(SHUFFLED, Event.ACK).state is State.ACKED
+    record = ledger.read_bytes().split(b"\n")[4]
+    assert b'"sealed":"AAAA' in record
+    assert b"ticket" not in record
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"round": -1}, {"round": 1000}, {"round": True}, {"sealed": "A" * 65}, {"sealed": 5}, {"shuffler": "h"},
+        {"epsilon": 0}, {"delta": 0}, {"delta": "1"}, {"batch": 0}, {"ticket": "t"}, {"more": 1},
+    ],
+)  # fmt: skip
+def test_a_shuffled_record_is_read_strictly(ledger, change):
+    book = records.read(b"")
+    record = {"event": "draw", "measurement": "steps", "campaign": "d" * 64, "coin": ANSWER.coin, "threshold": 50,
+              "bit": 1, "token": "token", "round": 3, "sealed": "A" * 66, "shuffler": "https://h", "epsilon": 1,
+              "delta": 1, "batch": 1}  # fmt: skip
+    assert records.read(book._next(record)).answers["steps"]["d" * 64].shuffled.round == 3
+    with pytest.raises(LedgerRefused):
+        records.read(book._next(record | change))
+    for name in record:
+        with pytest.raises(LedgerRefused):
+            records.read(book._next({key: value for key, value in record.items() if key != name}))
+
+
+def test_rounds_are_remembered_as_they_were_announced(ledger):
+    book = Ledger(ledger)
+    assert book.note_round("c" * 64, (50, 25)) is None
+    size = ledger.stat().st_size
+    assert Ledger(ledger).note_round("c" * 64, (50, 25)) is None
+    assert ledger.stat().st_size == size
+    assert Ledger(ledger).note_round("c" * 64, (50, 10)) == 1
+    assert Ledger(ledger).note_round("c" * 64, (50, 10, 5)) == 1
+    assert Ledger(ledger).note_round("c" * 64, (50, 25, 5)) is None
+    assert Ledger(ledger).note_round("c" * 64, (50,)) is None
+    assert Ledger(ledger).note_round("c" * 64, (49, 25)) == 0
+    assert Ledger(ledger).note_round("d" * 64, (50, 10)) is None
+    assert Ledger(ledger).answers("steps") == ()
+
+
+@pytest.mark.parametrize(
+    "change", [{"round": -1}, {"threshold": -1}, {"round": "1"}, {"more": 1}, {"campaign": None}, {"round": 1000}]
+)
+def test_a_noted_round_is_read_strictly(change):
+    book = records.read(b"")
+    record = {"event": "announced", "campaign": "c" * 64, "round": 1, "threshold": 5}
+    assert records.read(book._next(record)).announced == {"c" * 64: {1: 5}}
+    with pytest.raises(LedgerRefused):
+        records.read(book._next(record | change))

@@ -174,3 +174,35 @@ def test_a_log_grid_is_no_other_domain():
     ours = LogGrid(1, 1000, 3)
     for other in (LogGrid(1, 1000, 4), LogGrid(1, 1001, 3), Grid([1]), Integers(1, 1000), Integers(0, 4)):
         assert not covers(ours, other)
+
+
+SHUFFLE = {"max_local_epsilon": 6, "max_delta": 1e-6}
+
+
+def test_a_table_about_shuffling(form):
+    assert policy_from_dict(form).measurements["steps"].shuffle is None
+    form["measurements"]["steps"]["shuffle"] = SHUFFLE
+    rule = policy_from_dict(form).measurements["steps"].shuffle
+    assert (rule.max_local_units, rule.lifetime_local_units) == (6 * 10**12, 6 * 10**12)
+    assert (rule.max_delta_units, rule.lifetime_delta_units, rule.share) == (10**12, 10**12, 0.0)
+    more = {"lifetime_local_epsilon": "7.5", "lifetime_delta": Decimal("1e-5"), "colluding": "0.1",
+            "shuffler_key": "ab" * 16}  # fmt: skip
+    form["measurements"]["steps"]["shuffle"] = SHUFFLE | more
+    rule = policy_from_dict(form).measurements["steps"].shuffle
+    assert (rule.lifetime_local_units, rule.lifetime_delta_units, rule.share) == (75 * 10**11, 10**13, 0.1)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {}, {"max_delta": 1e-6}, {"max_local_epsilon": 6}, SHUFFLE | {"more": 1}, SHUFFLE | {"max_delta": 0},
+        SHUFFLE | {"max_delta": 1}, SHUFFLE | {"max_delta": "x"}, SHUFFLE | {"max_delta": True},
+        SHUFFLE | {"max_delta": 1e-19}, SHUFFLE | {"max_local_epsilon": 0}, SHUFFLE | {"colluding": 1},
+        SHUFFLE | {"colluding": -0.1}, SHUFFLE | {"colluding": True}, SHUFFLE | {"colluding": "x"},
+        SHUFFLE | {"shuffler_key": "AB"}, True, "yes", [],
+    ],
+)  # fmt: skip
+def test_a_table_about_shuffling_is_read_strictly(form, table):
+    form["measurements"]["steps"]["shuffle"] = table
+    with pytest.raises(InvalidInput, match="shuffle|steps"):
+        policy_from_dict(form)

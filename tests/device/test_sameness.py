@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from loopback import ONCE, reply
+from loopback import HASTY, ONCE, reply
+from shuffled_loopback import ShuffleServer
 
 import privquant
-from privquant.device import TryLater, client
+from privquant.device import Device, Policy, Rule, ShuffleRule, TryLater, client
+from privquant.domain import Integers
 from privquant.privacy.coin import Coin
 from privquant.wire import WireReport
 
@@ -115,3 +117,16 @@ def test_a_branch_on_the_bit_is_noticed(server, make_device, tmp_path, monkeypat
     Branching.throw.__code__ = Branching.throw.__code__.replace(co_filename=str(SOURCE / "device" / "leaky.py"))
     monkeypatch.setattr(client, "Coin", Branching)
     assert len(paths_through_the_code(server, make_device, tmp_path)) == 2
+
+
+@pytest.mark.skipif(sys.gettrace() is not None, reason="another tracer is at work")
+def test_the_same_lines_run_for_every_value_and_bit_of_a_shuffled_answer(tmp_path):
+    """As above, accounting and sealing included."""
+    rule = Rule(Integers(0, 100), 1, shuffle=ShuffleRule(5, 1e-6))
+    with ShuffleServer(round=2) as shuffler:
+        paths = paths_through_the_code(
+            shuffler, lambda path: Device(Policy({"steps": rule}, path), patience=HASTY), tmp_path
+        )
+        assert {bits[0] for bits in shuffler.bits.values()} == {0, 1}
+    assert len(paths) == 1
+    assert {"sealing.py", "shuffle_check.py", "questions.py"} <= {name for name, _ in next(iter(paths))}

@@ -80,7 +80,7 @@ class Chromium:
                 raise RuntimeError("Chromium did not start")
             time.sleep(0.05)
         number, path = port.read_text().split("\n")[:2]
-        self._wire = connect(f"ws://127.0.0.1:{number}{path}", max_size=None, proxy=None)
+        self._wire = connect(f"ws://127.0.0.1:{number}{path}", max_size=None, proxy=None, ping_interval=None)
         return self
 
     def kill(self) -> None:

@@ -69,7 +69,8 @@ class Forgetful extends FileLedger {
   }
 }
 
-const rule = { domain: { kind: "integers", low: 0, high: 100 }, max_epsilon: 40 };
+const shuffle = { max_local_epsilon: 40, max_delta: "1e-6" };
+const rule = { domain: { kind: "integers", low: 0, high: 100 }, max_epsilon: 40, shuffle };
 const policy = new Policy({ version: 1, measurements: { steps: rule } });
 const ledger = new (order.forgetful ? Forgetful : FileLedger)(order.ledger);
 const patience = { total: 20, request: 10, firstPause: 0.01 };

@@ -35,7 +35,8 @@ async function blocks() {
 
 await post("Profiler.enable");
 await post("Profiler.startPreciseCoverage", { callCount: true, detailed: true });
-const rule = { domain: { kind: "integers", low: 0, high: 100 }, max_epsilon: 1 };
+const shuffle = { max_local_epsilon: 5, max_delta: "1e-6" };
+const rule = { domain: { kind: "integers", low: 0, high: 100 }, max_epsilon: 1, shuffle };
 const policy = new Policy({ version: 1, measurements: { steps: rule } });
 for await (const line of readline.createInterface({ input: process.stdin })) {
   const { ledger, invite, value } = JSON.parse(line);

@@ -233,7 +233,7 @@ def test_every_step_is_one_strict_transaction(server, tab):
 def test_a_ledger_that_cannot_be_understood_refuses(server, tab, fault):
     tab.run(answering(server.invite(), 30))
     damage = {
-        "newer": "const open = indexedDB.open('privquant ledger', 2);"
+        "newer": "const open = indexedDB.open('privquant ledger', 3);"
         "await new Promise((done) => { open.onsuccess = done; }); open.result.close();",
         "corrupt": "await change((answer) => ({ ...answer, bit: 2 }));",
         "unknown field": "await change((answer) => ({ ...answer, note: 'x' }));",

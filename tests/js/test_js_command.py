@@ -66,12 +66,15 @@ def test_refused_exits_with_3(server, command):
     assert (told["answered"], told["final"], told["reason"]) == (False, True, "unknown-measurement")
 
 
-def test_not_now_exits_with_4(server, command):
-    server.on["query"] = lambda request: reply(425, problem_body("not-yet", "wave 3"), Retry_After="3600")
+@pytest.mark.parametrize(
+    ("status", "code", "reason"), [(425, "not-yet", "not-yet"), (429, "too-many-requests", "server-error")]
+)
+def test_not_now_exits_with_4(server, command, status, code, reason):
+    server.on["query"] = lambda request: reply(status, problem_body(code, "later"), Retry_After="3600")
     done = command(server.invite(), 5, "--json")
     told = json.loads(done.stdout)
     assert done.returncode == 4
-    assert (told["final"], told["reason"], told["retry_after"]) == (False, "not-yet", 3600)
+    assert (told["final"], told["reason"], told["retry_after"]) == (False, reason, 3600)
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,17 @@ def policy_of(rule: dict, **more: object) -> dict:
     return {"version": 1, "measurements": {"a": rule}} | more
 
 
+TRUST = {"max_local_epsilon": 6, "max_delta": 1e-6}
+SHUFFLES = [
+    TRUST,
+    TRUST
+    | {"lifetime_local_epsilon": "7.5", "lifetime_delta": "1e-5", "colluding": 0.1, "shuffler_key": "ab" * 16},
+    *({**TRUST, "max_delta": delta} for delta in (0, 1, "x", True, 1e-18, "0.9e-18", "0.999999999999999999")),
+    *({**TRUST, "colluding": share} for share in (1, -0.1, True, "x", "", "0.5", 0)),
+    *({**TRUST, **more} for more in ({"max_local_epsilon": 0}, {"shuffler_key": "AB"}, {"more": 1})),
+    *({}, {"max_delta": 1e-6}, True, "yes", [], None),
+]
+
 POLICIES = [
     policy_of({"domain": WHOLE, "max_epsilon": 1}),
     policy_of({"domain": WHOLE, "max_epsilon": 0.1, "lifetime_epsilon": 0.3, "answers": 3}),
@@ -209,6 +220,39 @@ def test_policies_are_read_and_refused_alike(form):
         policy = None
     rules: list[Rule] = [] if policy is None else list(policy.measurements.values())
     assert found == (None if policy is None else [str(rule.lifetime_units) for rule in rules])
+
+
+def test_tables_about_shuffling_are_read_and_refused_alike():
+    forms = [policy_of({"domain": WHOLE, "max_epsilon": 1, "shuffle": table}) for table in SHUFFLES]
+    found = evaluate(
+        f"""
+        const {{ Policy, InvalidInput }} = await import(`${{js}}/public.js`);
+        console.log(JSON.stringify({json.dumps([json.dumps(form) for form in forms])}.map((text) => {{
+          try {{
+            const {{ shuffle }} = Policy.parse(new TextEncoder().encode(text)).measurements.get("a");
+            const names = ["maxLocalUnits", "lifetimeLocalUnits", "maxDeltaUnits", "lifetimeDeltaUnits"];
+            return [...names.map((name) => String(shuffle[name])), shuffle.share, shuffle.shufflerKey];
+          }} catch (error) {{
+            if (!(error instanceof InvalidInput)) throw error;
+            return null;
+          }}
+        }})));
+        """
+    )
+    expected = []
+    for form in forms:
+        try:
+            rule = policy_from_dict(form).measurements["a"].shuffle
+        except InvalidInput:
+            expected.append(None)
+            continue
+        units = (
+            rule.max_local_units, rule.lifetime_local_units, rule.max_delta_units, rule.lifetime_delta_units,
+        )  # fmt: skip
+        expected.append([*map(str, units), rule.share, rule.shuffler_key])
+    assert found == expected
+    assert sum(each is not None for each in expected) >= 5
+    assert sum(each is None for each in expected) >= 10
 
 
 @pytest.mark.parametrize(

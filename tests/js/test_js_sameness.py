@@ -9,15 +9,17 @@ import subprocess
 
 from loopback import HASTY
 from nodejs import HERE, node
+from shuffled_loopback import ShuffleServer
 
-from privquant.device import Device, Policy, Rule
+from privquant.device import Device, Policy, Rule, ShuffleRule
 from privquant.domain import Integers
 
 
 def shape(server) -> tuple[bytes, ...]:
     """All requests with the random token and the bit itself blanked out."""
     raws = [request.raw for request in server.requests]
-    raws = [re.sub(rb'"token":"[^"]{22}"|"token_hash":"[0-9a-f]{64}"', b"T", raw) for raw in raws]
+    secret = rb'"token":"[^"]{22}"|"token_hash":"[0-9a-f]{64}"|"sealed":"[^"]{66}"'
+    raws = [re.sub(secret, b"T", raw) for raw in raws]
     return tuple(re.sub(rb'"bit":[01]', b"B", raw) for raw in raws)
 
 
@@ -40,6 +42,18 @@ def test_the_requests_are_those_of_the_python_device_byte_for_byte(server, make_
     Device(policy, patience=HASTY).answer(server.invite(), 30)
     assert ours == shape(server)
     assert len(ours) == 3
+
+
+def test_shuffled_requests_are_those_of_the_python_device_byte_for_byte(make_device, tmp_path):
+    trust = {"max_local_epsilon": 5, "max_delta": "1e-6"}
+    with ShuffleServer() as server:
+        make_device(tmp_path / "node", shuffle=trust).answer(server.invite(), 30)
+        ours = shape(server)
+        server.requests.clear()
+        rule = Rule(Integers(0, 100), 1, shuffle=ShuffleRule(**trust))
+        Device(Policy({"steps": rule}, tmp_path / "python"), patience=HASTY).answer(server.invite(), 30)
+        assert ours == shape(server)
+        assert len(ours) == 3
 
 
 def blocks_run(server, tmp_path, *mode: str, runs: int = 24) -> tuple[set[int], set[tuple[str, ...]]]:
@@ -71,3 +85,12 @@ def test_the_same_blocks_run_for_every_value_and_bit(server, tmp_path):
 def test_a_branch_on_the_bit_is_noticed(server, tmp_path):
     _, paths = blocks_run(server, tmp_path, "branching")
     assert len(paths) > 1
+
+
+def test_the_same_blocks_run_for_every_value_and_bit_of_a_shuffled_answer(tmp_path):
+    """As above, at a round whose coin has epsilon 3: 24 answers, one bit alone has probability below 1e-7."""
+    with ShuffleServer(round=2) as server:
+        bits, paths = blocks_run(server, tmp_path)
+    assert bits == {0, 1}
+    assert len(paths) == 1
+    assert any("shuffle-check.js" in block for block in next(iter(paths)))

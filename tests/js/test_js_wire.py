@@ -13,7 +13,17 @@ from nodejs import JS, evaluate, node
 
 from privquant.domain import Grid, Integers
 from privquant.privacy.coin import flip_threshold
-from privquant.wire import WireError, canonical, fingerprint, open_envelope, parse_json, sign_manifest
+from privquant.wire import (
+    Claim,
+    WireError,
+    canonical,
+    fingerprint,
+    open_envelope,
+    parse_json,
+    sign_manifest,
+    token_hash,
+    typed_code,
+)
 
 
 class Pipe:
@@ -207,3 +217,23 @@ def test_invites(invite, url):
         """
     )
     assert found == url
+
+
+def test_a_claim_with_a_code_has_the_bytes_that_python_sends():
+    link = f"https://host/c/{HASH}#l={'A' * 22}&k={'0' * 32}"
+    typed, token = " ABCD-1o2i ", "A" * 21 + "Q"
+    found = evaluate(
+        f"""
+        const {{ Invite }} = await import(`${{js}}/invite.js`);
+        const {{ claimRequest }} = await import(`${{js}}/exchange.js`);
+        const bare = Invite.parse({json.dumps(link)});
+        const coded = [bare, bare.withCode({json.dumps(typed)}), Invite.parse({json.dumps(link + "&c=abcd1021")})];
+        const sent = await Promise.all(coded.map((invite) => claimRequest(invite, {json.dumps(token)})));
+        console.log(JSON.stringify(sent.map((bytes) => new TextDecoder().decode(bytes))));
+        """
+    )
+    code = typed_code(typed)
+    assert code == "abcd1021"
+    sent = [Claim("A" * 22, token_hash(token), each) for each in (None, code, code)]
+    assert found == [claim.to_bytes().decode() for claim in sent]
+    assert [Claim.parse(text.encode()) for text in found] == sent

@@ -58,3 +58,11 @@ def test_an_open_link_gives_as_many_places_as_it_has(aggregator, worker, tmp_pat
     with pytest.raises(ServerRefused):
         JsDevice(worker, POLICY, tmp_path / "third", STUBBORN, None).answer(link, 5)
     assert aggregator.heard() - before == 2
+
+
+def test_an_open_link_with_a_code_lets_in_who_has_both(aggregator, worker, tmp_path):
+    made = aggregator.call("POST", f"/v1/campaigns/{aggregator.campaign}/link", {"places": 9, "code": True})
+    with pytest.raises(ServerRefused):
+        JsDevice(worker, POLICY, tmp_path / "without", STUBBORN, None).answer(made["invite"], 5)
+    coded = f"{made['invite']}&c={made['code']}"
+    assert JsDevice(worker, POLICY, tmp_path / "with", STUBBORN, None).answer(coded, 5).status == "counted"

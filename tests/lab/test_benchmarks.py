@@ -39,6 +39,29 @@ def test_the_page_says_what_was_measured(benchmarks: ModuleType) -> None:
     assert benchmarks.page({"bayes": [row], "unary": [row]}) == again
 
 
+@pytest.mark.parametrize(("more", "written"), [([], False), (["--keep"], True)])
+def test_some_sections_alone_leave_the_page_as_it_is(
+    benchmarks: ModuleType,
+    more: list[str],
+    written: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    row = import_module("measure").row("dense over ours", "B = 4^9", 2e-3, 4e-8, "user")
+    monkeypatch.setattr(benchmarks, "ROOT", tmp_path)
+    monkeypatch.setattr(benchmarks, "measured", lambda sections: {name: [row] for name in sections})
+    page = tmp_path / "docs" / "benchmarks.md"
+    page.parent.mkdir()
+    page.write_text("# Benchmarks\n\n## Start\n\nas it was\n")
+    out = str(tmp_path / "rows.csv")
+    monkeypatch.setattr(sys, "argv", ["run.py", "--only", "bayes", "--out", out, *more])
+    benchmarks.main()
+    assert "| dense over ours |" in capsys.readouterr().out
+    assert "as it was" in page.read_text()
+    assert ("| dense over ours |" in page.read_text()) is written
+
+
 def test_two_ways_are_timed_turn_by_turn(benchmarks: ModuleType) -> None:
     order: list[str] = []
     import_module("measure").side_by_side(lambda: order.append("theirs"), lambda: order.append("ours"), turns=2)

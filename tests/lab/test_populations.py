@@ -85,7 +85,7 @@ def test_coins_follow_their_probabilities_and_the_adversary_keeps_its_reach():
 
 def test_unknown_ways_to_draw_are_refused():
     for make in (Users, CountUsers):
-        with pytest.raises(InvalidInput, match="'empirical' or 'statistical', got 'bootstrap'"):
+        with pytest.raises(InvalidInput, match="'empirical', 'statistical', got 'bootstrap'"):
             make(SAMPLE, rng(), draw="bootstrap")
 
 

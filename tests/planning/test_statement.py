@@ -209,6 +209,8 @@ def test_liars_are_told_the_same_in_a_plan_and_in_a_run():
     one = statement.liars_in_a_run(0.01, epsilon=1.0, quantiles=[0.5])
     said = "With 1% of liars among the users, liars can move the answer's rank by -1.1 to +1.1 points."
     assert one == f"{said} {statement.TIMED}"
-    assert plan.endswith(statement.TIMED)
+    assert plan.endswith(statement.GUARDED)
+    guarded = statement.liars_in_a_run(0.01, epsilon=1.0, quantiles=[0.5], guarded=True)
+    assert guarded == f"{said} {statement.GUARDED}"
     two = statement.liars_in_a_run(0.01, epsilon=1.0, quantiles=[0.5, 0.9])
     assert two.count(" at quantile ") == 2

@@ -12,10 +12,10 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from coin_vectors import coin_vectors
 
 from privquant.errors import InvalidInput
 from privquant.privacy.coin import DRAW, Coin, flip_threshold, real_epsilon
-from privquant.privacy.vectors import coin_vectors
 
 VECTORS = Path(__file__).parents[2] / "docs" / "vectors" / "coin.json"
 

@@ -7,7 +7,10 @@
     campaign_protocol, publisher,
     campaign_cache                  from stored counts to estimates and to the thresholds handed out next
     campaigns, operators, alarms    what an operator may do and is told
-    devices, api, replies, asgi     HTTP; the routes of devices are a table of privquant.wire
+    snapshots, retention            what is shown of a campaign that runs; how long a closed one is kept
+    devices, batches, api, replies,
+    asgi, bodies, connections       HTTP; the routes of devices are a table of privquant.wire
+    campaign_metrics                what Prometheus is told of campaigns
     health, causes                  whether reports can be counted, and if not, why, in words
     service, server, workers        one process, what starts it, and several on one port
     process, operator_client        a server driven from outside

@@ -1,29 +1,28 @@
-"""The HTTP API: the operator's routes, health, metrics, and an OpenAPI 3.1 document of everything.
+"""The HTTP APIs of the two listeners, each with its OpenAPI 3.1 document.
 
-Device routes are answered by `AsgiApp` before they get here; the document has them from the wire format's table.
+The admin listener has the operator's routes, health and metrics. The public one has the page of an invite, and the
+device routes, which `AsgiApp` answers before they get here; its document has them from the wire format's table.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any, cast
 
-from fastapi import Depends, FastAPI, Path, Query, Request, Response
+from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse
 from starlette.routing import Match, Route
 
 from privquant import __version__
 from privquant.aggregator import metrics
 from privquant.aggregator.campaigns import WrongState
+from privquant.aggregator.console_routes import add_console
 from privquant.aggregator.form_errors import in_words
 from privquant.aggregator.forms import (
-    CAMPAIGN_ID,
     AuditLine,
     CampaignForm,
     CampaignLine,
@@ -37,48 +36,48 @@ from privquant.aggregator.forms import (
     StateForm,
     Verified,
 )
-from privquant.aggregator.invite_page import HEADERS, invite_page, missing_page
 from privquant.aggregator.keys import KeyUnusable
 from privquant.aggregator.openapi import PROBLEM, complete_document
-from privquant.aggregator.operators import Operator, read_audit, who_is
+from privquant.aggregator.operator_access import Admin, Anyone, CampaignId
+from privquant.aggregator.operators import read_audit
+from privquant.aggregator.page_routes import add_files, add_join_pages
 from privquant.aggregator.replies import Reply, RequestRefused, problem
 from privquant.aggregator.service import Service
 from privquant.aggregator.store.base import Unavailable
 from privquant.aggregator.store.operator_queries import UnknownCampaign
 from privquant.errors import PrivquantError
-from privquant.wire import PROBLEM_MEDIA, fingerprint, public_key_of
+from privquant.wire import fingerprint, public_key_of
 
-CampaignId = Annotated[str, Path(pattern=CAMPAIGN_ID, description="SHA-256 of the manifest, hex")]
-# Not checked by the framework: a browser gets a page even for an address that was cut short.
-PageId = Annotated[
-    str, Path(json_schema_extra={"pattern": CAMPAIGN_ID}, description="SHA-256 of the manifest, hex")
-]
-_bearer = HTTPBearer(auto_error=False, description="An operator's token")
-
-
-async def _operator(
-    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
-) -> Operator:
-    found = None if given is None else await who_is(request.app.state.engine, given.credentials)
-    if found is None:
-        raise RequestRefused("unauthorized", "give an operator's token as 'Authorization: Bearer ...'")
-    return found
+_NOT_PUBLIC = (
+    "nothing is served at this address; an operator's API, health and metrics are on the server's admin port, by "
+    "default 8471 and on its own machine only (`privquant campaign --server http://127.0.0.1:8471`)"
+)
+_NOT_ADMIN = "nothing is served at this address; devices and invites are on the server's public port"
 
 
-async def _admin(found: Annotated[Operator, Depends(_operator)]) -> Operator:
-    if found.role != "admin":
-        raise RequestRefused("forbidden", f"{found.name} is a {found.role}; this takes an admin")
-    return found
+def build_public_api(service: Service) -> FastAPI:
+    """What anybody may reach, beside the device routes."""
+    app = _api(service, "privquant aggregator", _NOT_PUBLIC)
+    add_files(app)
+    add_join_pages(app, service)
+    complete_document(app, devices=True)
+    return app
 
 
-Anyone = Annotated[Operator, Depends(_operator)]
-Admin = Annotated[Operator, Depends(_admin)]
+def build_admin_api(service: Service) -> FastAPI:
+    """What operators and those who watch over the server reach."""
+    app = _api(service, "privquant aggregator, for operators", _NOT_ADMIN)
+    _add_health(app, service)
+    _add_campaigns(app, service)
+    add_files(app)
+    add_console(app, service)
+    complete_document(app, devices=False)
+    return app
 
 
-def build_api(service: Service) -> FastAPI:
-    """The API of one service."""
+def _api(service: Service, title: str, elsewhere: str) -> FastAPI:
     app = FastAPI(
-        title="privquant aggregator",
+        title=title,
         version=__version__,
         description="Quantiles of data that never leaves its owner.",
         docs_url=None,
@@ -86,16 +85,16 @@ def build_api(service: Service) -> FastAPI:
         responses={"default": PROBLEM},  # with it the framework documents no refusals of its own
     )
     app.state.engine = service.engine
-    _handle_errors(app, service)
-    _add_health(app, service)
-    _add_campaigns(app, service)
-    _add_invite_page(app, service)
-    complete_document(app)
+    _handle_errors(app, service, elsewhere)
     return app
 
 
-def _handle_errors(app: FastAPI, service: Service) -> None:
+def _handle_errors(app: FastAPI, service: Service, elsewhere: str) -> None:
+    """elsewhere: what is said of an address that this listener does not have."""
+
     async def refuse(request: Request, error: Exception) -> Response:
+        if isinstance(error, HTTPException) and error.status_code == 404:
+            return cast(Response, problem("not-found", elsewhere))
         reply = _reply_to(error, service)
         if reply.status == 405:
             reply = replace(reply, allow=_methods_at(app, request))
@@ -127,8 +126,7 @@ def _reply_to(error: Exception, service: Service) -> Reply:
         broken = error.errors()[0]["type"] == "json_invalid"
         return problem("malformed" if broken else "invalid", in_words(error.errors())[:500])
     if isinstance(error, HTTPException):
-        code = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "malformed")
-        return problem(code)
+        return problem("method-not-allowed" if error.status_code == 405 else "malformed")
     if isinstance(error, UnknownCampaign):
         return problem("unknown-campaign", str(error))
     if isinstance(error, WrongState):
@@ -155,7 +153,10 @@ def _add_health(app: FastAPI, service: Service) -> None:
         "/metrics", tags=["health"], summary="Prometheus", response_class=Response, responses={200: _text("plain")}
     )
     async def shown() -> Response:
-        return Response(metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        with suppress(Unavailable, SQLAlchemyError, OSError):  # a store that does not answer has its own sign
+            metrics.alarmed.set(await service.campaigns.alarmed())
+        text = metrics.render() + await service.campaign_metrics.render()
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/v1/key", tags=["health"], summary="The key that signs new manifests")
     async def key() -> dict[str, str]:
@@ -173,7 +174,13 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
     @app.post("/v1/campaigns", status_code=201, tags=tags, summary="Publish a campaign")
     async def create(form: CampaignForm, by: Admin) -> Created:
         identity = await service.campaigns.create(form.to_draft(), by.name)
-        return Created(id=identity, key_fingerprint=fingerprint(public_key_of(service.keys.current)))
+        mark = fingerprint(public_key_of(service.keys.current))
+        if form.shuffle is None:
+            return Created(id=identity, key_fingerprint=mark)
+        plan = await service.campaigns.plan_of(identity)
+        return Created(
+            id=identity, key_fingerprint=mark, join=f"{service.settings.url}/c/{identity}#k={mark}", plan=plan
+        )
 
     @app.get("/v1/campaigns", tags=tags, summary="All campaigns")
     async def overview(_by: Anyone) -> list[CampaignLine]:
@@ -198,7 +205,8 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
 
     @app.post("/v1/campaigns/{id}/link", status_code=201, tags=tags, summary="One open link with a limit")
     async def link(id: CampaignId, form: LinkForm, by: Admin) -> LinkMade:
-        return LinkMade(invite=await service.campaigns.open_link(id, form.places, by.name))
+        invite, code = await service.campaigns.open_link(id, form.places, by.name, coded=form.code)
+        return LinkMade(invite=invite, code=code)
 
     def turn(name: str, act: Callable[[str, str], Awaitable[None]], after: str) -> None:
         @app.post(f"/v1/campaigns/{{id}}/{name}", tags=tags, summary=f"{name} the campaign", name=name)
@@ -228,26 +236,3 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
     @app.get("/v1/audit", tags=tags, summary="The last acts of operators")
     async def audit(_by: Admin, last: Annotated[int, Query(ge=1, le=10_000)] = 100) -> list[AuditLine]:
         return [AuditLine(**line) for line in await read_audit(service.engine, last)]
-
-
-def _add_invite_page(app: FastAPI, service: Service) -> None:
-    refusal = {"schema": {"$ref": "#/components/schemas/Problem"}}
-    missing = _text("html")["content"] | {PROBLEM_MEDIA: refusal}
-
-    @app.head("/c/{id}", include_in_schema=False)  # what looks at a link before it shows it
-    @app.get(
-        "/c/{id}",
-        tags=["devices"],
-        summary="What an invite is, for a person who opens it in a browser",
-        response_class=HTMLResponse,
-        responses={404: {"content": missing, "description": "No such campaign, or not a browser"}},
-    )
-    async def page(id: PageId, request: Request) -> Response:
-        if "text/html" not in request.headers.get("accept", "").lower():
-            raise RequestRefused(
-                "not-found", "an invite is answered with `privquant answer`; only browsers get a page here"
-            )
-        view = await service.cache.view(id) if re.fullmatch(CAMPAIGN_ID, id) else None
-        if view is None:
-            return HTMLResponse(missing_page(), 404, HEADERS)
-        return HTMLResponse(invite_page(view.manifest, view.state, f"{service.settings.url}/c/{id}"), 200, HEADERS)

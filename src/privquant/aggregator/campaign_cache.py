@@ -1,7 +1,7 @@
 """What a process knows about running campaigns, refreshed from the store.
 
-A `CampaignView` is what the store has, never more: manifest, state, the queries to hand out next, how many places
-are taken. Losing it loses nothing.
+A `CampaignView` is what the store has: manifest, state, the queries to hand out next, how many places are taken. Of
+its own it only has who waits for a turn (see aggregator.pace). Losing it loses nothing.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ import asyncio
 import time
 from secrets import SystemRandom
 
+from privquant.aggregator import metrics
 from privquant.aggregator.keys import KeyRing
-from privquant.aggregator.store.base import CampaignRow, DeviceStore
+from privquant.aggregator.pace import Crowd, Pace
+from privquant.aggregator.store.base import CampaignRow, DeviceStore, Published
 from privquant.aggregator.store.operator_queries import manifest_of
 from privquant.aggregator.tickets import TicketOffice
 from privquant.messages import Query
 
 _LONGEST_LIST = 4_096
+_MOMENT = 0.05  # seconds; also how often the next queries are computed
 _FULL_FOR = 1.0  # seconds for which a campaign that was found full is not counted again
 
 
@@ -30,6 +33,10 @@ class CampaignView:
         self.manifest = manifest_of(row.envelope)
         self.office = TicketOffice(keys.campaign_secret(self.manifest.issuer, row.id), self.manifest.flip_threshold)
         self.state = row.state
+        self.share = row.pace
+        self.crowd = Crowd()
+        self.known = 0
+        self.looked = 0.0
         self.taken = row.heard  # may run ahead of the store by what was being counted; see `CampaignCache.is_full`
         self.full_until = 0.0
         self.counting = asyncio.Lock()
@@ -37,8 +44,10 @@ class CampaignView:
         self._hand: list[Query] = []
         self._next = 0
 
-    def set_queries(self, queries: list[tuple[Query, int]], random: SystemRandom) -> None:
+    def set_queries(self, published: Published, random: SystemRandom) -> None:
         """Hand out each query in proportion to its users, in random order, over and over until told otherwise."""
+        queries = published.queries
+        self.known = published.known
         if queries == self._queries:
             return
         total = sum(users for _, users in queries)
@@ -46,6 +55,12 @@ class CampaignView:
         hand = [query for query, users in queries for _ in range(max(1, round(users / shrink)))]
         random.shuffle(hand)
         self._queries, self._hand, self._next = queries, hand, 0
+
+    def pace(self, token: bytes, phase: float, now: float) -> Pace | None:
+        """What an ask of this token for a new query carries."""
+        if self.share == 0:
+            return None
+        return Pace(self.share, self.known, self.crowd.may_try(token, phase, now))
 
     def next_query(self) -> Query | None:
         if not self._hand:
@@ -77,10 +92,18 @@ class CampaignCache:
         view.taken = max(view.taken, await self._store.taken(view.no, int(time.time() // 60)))
         return self._views.setdefault(identity, view)
 
+    def waiting(self, identity: str) -> tuple[int, float]:
+        """How many wait for their turn, and how many seconds those served lately had waited, here."""
+        view = self._views.get(identity)
+        return (0, 0.0) if view is None else (len(view.crowd), view.crowd.wait_seconds)
+
     async def refresh(self) -> None:
         """Look at the store again, for all campaigns devices have come for."""
         if not self._views:
             return
+        for view in self._views.values():
+            view.crowd.forget(time.time())
+        metrics.waiting_devices.set(sum(len(view.crowd) for view in self._views.values()))
         rows = {row.id: row for row in await self._store.campaigns()}
         for identity, view in list(self._views.items()):
             row = rows.get(identity)
@@ -88,6 +111,14 @@ class CampaignCache:
                 del self._views[identity]
             else:
                 await self._refresh(view, row)
+
+    async def knows_more(self, view: CampaignView) -> bool:
+        """Whether the store has newer queries than this process had seen; looked up at most every moment."""
+        before = view.known
+        if time.monotonic() - view.looked > _MOMENT:
+            view.looked = time.monotonic()
+            await self.refresh_one(view.id)
+        return view.known > before
 
     async def refresh_one(self, identity: str) -> None:
         view = self._views.get(identity)

@@ -26,8 +26,9 @@ AT_LEAST = 64
 
 def build_protocol(manifest: Manifest) -> ThresholdProtocol:
     """The protocol a manifest asks for; InvalidInput with the reason if a campaign cannot run it."""
-    options: dict[str, Any] = {name: _option(value) for name, value in manifest.options}
-    check_options(manifest.protocol, options)
+    named: dict[str, Any] = {name: _option(value) for name, value in manifest.options}
+    check_options(manifest.protocol, named)
+    options = {**protocol_class(manifest.protocol).before_named, **named}
     if manifest.interval is not None:
         options["interval"] = manifest.interval
     quantiles = manifest.quantiles
@@ -54,7 +55,10 @@ def build_protocol(manifest: Manifest) -> ThresholdProtocol:
 
 def campaign_options(protocol_name: str, options: Options) -> Options:
     """The options a new campaign gets: what the operator said, and what a campaign needs beside it."""
-    needed = {name: real_to_wire(value) for name, value in protocol_class(protocol_name).campaign_options.items()}
+    needed = {
+        name: value if isinstance(value, bool) else real_to_wire(value)
+        for name, value in protocol_class(protocol_name).campaign_options.items()
+    }
     return tuple(sorted((needed | dict(options)).items()))
 
 

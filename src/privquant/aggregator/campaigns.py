@@ -11,18 +11,25 @@ import hashlib
 import json
 import secrets
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from privquant.aggregator.alarms import alarms, poisoning
+from privquant.aggregator import shuffle_campaigns
+from privquant.aggregator.alarms import alarms, judged, poisoning
 from privquant.aggregator.campaign_protocol import CampaignProtocol, Options, campaign_options, estimates_of, key_of
-from privquant.aggregator.keys import KeyRing
+from privquant.aggregator.keys import KeyRing, seal_key
 from privquant.aggregator.operators import note
+from privquant.aggregator.pace import DEFAULT_SHARE, at_a_time, check_share
+from privquant.aggregator.shuffle_campaigns import check_shuffled, shuffled_terms
+from privquant.aggregator.shuffle_plan import ShuffleDraft, plan_in_words
+from privquant.aggregator.shuffle_promise import terms_of
+from privquant.aggregator.snapshots import STEP, shown_counts, shown_heard
 from privquant.aggregator.store import schema
-from privquant.aggregator.store.base import DeviceStore, Erasure
+from privquant.aggregator.store.base import CampaignRow, Counts, DeviceStore, Erasure
 from privquant.aggregator.store.operator_queries import (
     as_dict,
     find_campaign,
@@ -33,18 +40,22 @@ from privquant.aggregator.store.operator_queries import (
     size_of,
     writing,
 )
-from privquant.aggregator.store.statements import COUNTS_FROM_LOG
+from privquant.aggregator.store.statements import CAMPAIGNS, COUNTS_FROM_LOG, for_sqlalchemy
 from privquant.aggregator.tickets import TicketOffice
 from privquant.domain import Domain
 from privquant.errors import InvalidInput, PrivquantError
-from privquant.messages import Estimate
+from privquant.messages import Estimate, Query
 from privquant.privacy.coin import flip_threshold, real_epsilon
 from privquant.validation import check_epsilon
 from privquant.wire import (
+    SHUFFLED_VERSION,
+    Claim,
     Invite,
     Manifest,
+    SealKey,
     Waves,
     fingerprint,
+    new_code,
     new_nonce,
     new_token,
     public_key_of,
@@ -57,8 +68,17 @@ MOST_INVITES = 100_000
 _CHUNK = 5_000  # ids a transaction, so that devices never wait long for the writer
 ERASE_SECONDS = 20.0
 """How long `delete` waits for transactions that keep deleted rows alive."""
+ALARM_SECONDS = 10.0
+"""For how long the number of alarms is not counted again."""
 DAY = 86_400
 ONE_WAVE = Waves()
+
+
+Estimating = Callable[[Manifest, Sequence[Counts]], Awaitable[list[Estimate]]]
+
+
+async def in_a_thread(manifest: Manifest, counts: Sequence[Counts]) -> list[Estimate]:
+    return await asyncio.to_thread(estimates_of, manifest, counts)
 
 
 class WrongState(PrivquantError):
@@ -81,42 +101,46 @@ class Draft:
     waves: Waves = ONE_WAVE
     opens: int | None = None
     deadline: int | None = None
+    pace: float = DEFAULT_SHARE
+    shuffle: ShuffleDraft | None = None
+    keep_days: int | None = None
 
 
 class Campaigns:
-    """Acts on the campaigns of one store. `url` is what invites start with."""
+    """Acts on the campaigns of one store.
 
-    def __init__(self, engine: AsyncEngine, store: DeviceStore, keys: KeyRing, url: str) -> None:
+    url:     what invites start with.
+    behind:  reports that what is shown of a running campaign is behind, at least.
+    waiting: how many devices wait for their turn in a campaign, and how long others had waited.
+    """
+
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        store: DeviceStore,
+        keys: KeyRing,
+        url: str,
+        *,
+        behind: int = STEP,
+        waiting: Callable[[str], tuple[int, float]] = lambda _campaign: (0, 0.0),
+    ) -> None:
         self.engine = engine
         self.store = store
         self.keys = keys
         self.url = url
+        self.behind = behind
+        self._waiting = waiting
+        self._alarms, self._alarms_until = 0, 0.0
+        self._alarm_at_the_end: dict[str, bool] = {}
 
     async def create(self, draft: Draft, by: str) -> str:
         """Publish a campaign; its id. The manifest is signed with the current key."""
         key = self.keys.current
-        epsilon = check_epsilon(draft.epsilon)
         _check_waves(draft.waves)
-        opens = int(time.time()) if draft.opens is None else draft.opens
-        manifest = Manifest(
-            measurement=draft.measurement,
-            question=draft.question,
-            domain=draft.domain,
-            quantiles=draft.quantiles,
-            epsilon=epsilon,
-            flip_threshold=flip_threshold(epsilon),
-            protocol=draft.protocol,
-            options=campaign_options(draft.protocol, draft.options),
-            interval=draft.interval,
-            planned_users=draft.planned_users,
-            waves=draft.waves,
-            opens=opens,
-            deadline=opens + 30 * DAY if draft.deadline is None else draft.deadline,
-            issuer=public_key_of(key),
-            nonce=new_nonce(),
-        )
+        pace = check_share(draft.pace)
+        manifest = await asyncio.to_thread(new_manifest, draft, self.keys)
         # Refuses what cannot run, before anything is stored.
-        first = await asyncio.to_thread(lambda: CampaignProtocol(manifest).next_queries())
+        first = await asyncio.to_thread(_first_queries, manifest)
         async with writing(self.engine) as db:
             made = await db.execute(
                 insert(schema.campaign).values(
@@ -124,6 +148,8 @@ class Campaigns:
                     envelope=sign_manifest(manifest, key),
                     state="open",
                     created=int(time.time()),
+                    pace=pace,
+                    keep_days=draft.keep_days,
                 )
             )
             assert made.inserted_primary_key is not None
@@ -132,31 +158,78 @@ class Campaigns:
             await note(db, by, "create", manifest.id, manifest.measurement)
         return manifest.id
 
+    async def plan_of(self, identity: str) -> str:
+        """The rounds of a shuffled campaign in one sentence."""
+        async with reading(self.engine) as db:
+            _, _, manifest = await find_campaign(db, identity)
+        return plan_in_words(terms_of(manifest).rounds)
+
     async def overview(self) -> list[dict[str, Any]]:
+        """All campaigns; of those that run, as of their last snapshots. alarm: a part contradicts the rest."""
+        async with reading(self.engine) as db:
+            rows = (await db.execute(text(for_sqlalchemy(CAMPAIGNS)), {"p1": None, "p2": False})).all()
+            shown = await shown_heard(db)
+            counts = {
+                no: await shown_counts(db, no, state)
+                for no, identity, state, *_ in rows
+                if identity not in self._alarm_at_the_end
+            }
         found = []
-        for row in await self.store.campaigns():
-            manifest = manifest_of(row.envelope)
+        for row in (CampaignRow(*row) for row in rows):
+            manifest = manifest_of(bytes(row.envelope))
+            alarm = self._alarm_at_the_end.get(row.id, False)
+            if row.no in counts and manifest.shuffle is None:
+                said = await asyncio.to_thread(judged, manifest, counts[row.no])
+                alarm = said is not None and said[0].alarm
+                if row.state == "closed":  # its counts will not change
+                    self._alarm_at_the_end[row.id] = alarm
             found.append(
                 {
                     "id": row.id,
                     "measurement": manifest.measurement,
                     "state": shown_state(row.state, manifest),
-                    "heard": row.heard,
+                    "heard": row.heard if row.state == "closed" or manifest.shuffle else shown.get(row.no, 0),
                     "planned_users": manifest.planned_users,
                     "deadline": manifest.deadline,
+                    "alarm": alarm,
                 }
             )
         return found
 
-    async def show(self, identity: str) -> dict[str, Any]:
-        """State, progress and estimates."""
+    async def watch(self) -> list[dict[str, Any]]:
+        """`overview`, and of campaigns that are not closed how many alarms their last snapshots raise."""
+        found = await self.overview()
+        for line in found:
+            line["alarms"] = 0
+            if line["state"] != "closed":
+                async with reading(self.engine) as db:
+                    number, state, manifest = await find_campaign(db, line["id"])
+                    counts = await shown_counts(db, number, state)
+                if manifest.shuffle is None:  # of which a single report is never seen here
+                    line["alarms"] = len(await asyncio.to_thread(alarms, manifest, counts))
+        return found
+
+    async def alarmed(self) -> int:
+        """How many running campaigns raise an alarm, looked at every few seconds at most."""
+        if time.monotonic() >= self._alarms_until:
+            self._alarms_until = time.monotonic() + ALARM_SECONDS
+            self._alarms = sum(line["alarm"] and line["state"] != "closed" for line in await self.overview())
+        return self._alarms
+
+    async def show(self, identity: str, estimate: Estimating | None = None) -> dict[str, Any]:
+        """State, progress and estimates; while it runs, as of its last snapshot. estimate: who computes them."""
         async with reading(self.engine) as db:
             number, state, manifest = await find_campaign(db, identity)
-            counts = await read_counts(db, number)
+            if manifest.shuffle is not None:
+                found = await shuffle_campaigns.shown(self.engine, number, manifest)
+                return {"id": identity, "state": shown_state(state, manifest), **found}
+            counts = await shown_counts(db, number, state)
             issued = await size_of(db, schema.token, number)
-            in_flight = await size_of(db, schema.pin, number)
+            # A sum that changes when a device is asked, and not when it answers.
+            asked = await size_of(db, schema.pin, number) + await size_of(db, schema.spent, number)
             places = (await db.execute(select(schema.link).where(schema.link.c.campaign == number))).first()
-        estimates = await asyncio.to_thread(estimates_of, manifest, counts)
+            kept = (await db.execute(select(schema.campaign).where(schema.campaign.c.no == number))).one()
+        estimates = await (estimate or in_a_thread)(manifest, counts)
         heard = sum(row.answered for row in counts)
         return {
             "id": identity,
@@ -166,14 +239,27 @@ class Campaigns:
             "heard": heard,
             "planned_users": manifest.planned_users,
             "tokens": issued,
-            "asked_not_answered": in_flight,
+            "asked_not_answered": asked - heard,
+            "behind": 0 if state == "closed" else self.behind,
+            "pace": None if kept.pace == 0 else self._pace(identity, kept.pace, heard),
             "open_link": None if places is None else {"places": places.places, "taken": places.taken},
+            "keep_days": kept.keep_days,
+            "closed": kept.closed,
             "thresholds": len(counts),
             "epsilon": real_epsilon(manifest.flip_threshold),
             "estimates": [plain(estimate) for estimate in estimates],
             "privacy": str(estimates[0].guarantee),
             "poisoning": poisoning(manifest),
-            "alarms": alarms(manifest, counts),
+            "alarms": await asyncio.to_thread(alarms, manifest, counts),
+        }
+
+    def _pace(self, identity: str, share: float, heard: int) -> dict[str, Any]:
+        waiting, seconds = self._waiting(identity)
+        return {
+            "share": share,
+            "at_a_time": at_a_time(share, heard),
+            "waiting": waiting,
+            "wait_seconds": round(seconds),
         }
 
     async def invite(self, identity: str, number_of: int, by: str) -> list[str]:
@@ -191,20 +277,25 @@ class Campaigns:
         mark = fingerprint(manifest.issuer)
         return [Invite(self.url, identity, mark, token=token).to_url() for token in tokens]
 
-    async def open_link(self, identity: str, places: int, by: str) -> str:
-        """One link for many, with a limit. A second call replaces the link and keeps the places taken."""
+    async def open_link(
+        self, identity: str, places: int, by: str, *, coded: bool = False
+    ) -> tuple[str, str | None]:
+        """One link for many, with a limit, and the code it needs if `coded`.
+
+        A second call replaces both and keeps the places taken.
+        """
         if places < 1:
             raise InvalidInput(f"an open link has at least 1 place, got {places}")
         number, _, manifest = await self._open(identity)
-        secret = new_token()
+        secret, code = new_token(), new_code() if coded else None
         async with writing(self.engine) as db:
             table = schema.link
-            values = {"secret": hash_link(secret), "places": places}
+            values = {"secret": hash_link(secret, code), "places": places}
             kept = await db.execute(update(table).where(table.c.campaign == number).values(values))
             if kept.rowcount == 0:
                 await db.execute(insert(table).values(campaign=number, taken=0, **values))
             await note(db, by, "open link", identity, f"{places} places")
-        return Invite(self.url, identity, fingerprint(manifest.issuer), link=secret).to_url()
+        return Invite(self.url, identity, fingerprint(manifest.issuer), link=secret).to_url(), code
 
     async def pause(self, identity: str, by: str) -> None:
         """Hand out no queries. Reports to queries handed out before still count."""
@@ -217,19 +308,26 @@ class Campaigns:
         """Count nothing any more; seal the last reports; forget what was given to tokens that did not answer."""
         number = await self._turn(identity, ("open", "paused"), "closed", "close", by, why)
         async with writing(self.engine) as db:
-            await db.execute(delete(schema.pin).where(schema.pin.c.campaign == number))
+            for table in (schema.pin, schema.flight):
+                await db.execute(delete(table).where(table.c.campaign == number))
             await db.execute(delete(schema.published).where(schema.published.c.campaign == number))
+            await db.execute(delete(schema.snapshot).where(schema.snapshot.c.campaign == number))
         await self.store.seal(1)
         await self.store.sweep()
 
     async def export(self, identity: str) -> dict[str, Any]:
-        """Everything that is not a token: manifest, signature, counts per query, estimates."""
+        """Everything that is not a token: manifest, signature, counts per query, estimates; see `show`."""
         async with reading(self.engine) as db:
             number, state, manifest = await find_campaign(db, identity)
-            counts = await read_counts(db, number)
+            # A round of the shuffle model is a batch already: nothing finer than it is ever counted.
+            shuffled = manifest.shuffle is not None
+            counts = await (read_counts(db, number) if shuffled else shown_counts(db, number, state))
             envelope = (
                 await db.execute(select(schema.campaign.c.envelope).where(schema.campaign.c.no == number))
             ).scalar_one()
+        if manifest.shuffle is not None:
+            found = await shuffle_campaigns.exported(self.engine, number, manifest, bytes(envelope))
+            return {"campaign": identity, "state": shown_state(state, manifest), **found}
         estimates = await asyncio.to_thread(estimates_of, manifest, counts)
         return {
             "campaign": identity,
@@ -250,10 +348,16 @@ class Campaigns:
         }
 
     async def verify(self, identity: str) -> dict[str, Any]:
-        """Rebuild counts and estimates from the log of reports and compare with what is served."""
+        """Rebuild counts and estimates from the log of reports and compare with what is counted.
+
+        The numbers themselves are told of a closed campaign only; of one that runs, whether they agree.
+        """
         async with reading(self.engine) as db:
-            number, _, manifest = await find_campaign(db, identity)
+            number, state, manifest = await find_campaign(db, identity)
             served = await read_counts(db, number)
+            if manifest.shuffle is not None:
+                found = await shuffle_campaigns.verified(self.engine, number, manifest, as_dict(served))
+                return {"campaign": identity, **found}
             logged = await read_counts(db, number, statement=COUNTS_FROM_LOG)
             spent = await size_of(db, schema.spent, number)
             reports = await size_of(db, schema.log, number) + await size_of(db, schema.tail, number)
@@ -262,17 +366,18 @@ class Campaigns:
             lambda: (estimates_of(manifest, served), estimates_of(manifest, logged))
         )
         same = [e.to_dict() for e in from_counts] == [e.to_dict() for e in from_log]
+        final = state == "closed"
         return {
             "campaign": identity,
             "ok": same_counts and same and spent == reports,
-            "reports": reports,
-            "spent_tokens": spent,
             "counts_agree": same_counts,
             "estimates_agree": same,
-            "estimates": [plain(estimate) for estimate in from_log],
+            "tokens_agree": spent == reports,
+            "reports": reports if final else None,
+            "estimates": [plain(estimate) for estimate in from_log] if final else None,
         }
 
-    async def delete(self, identity: str, by: str) -> Erasure:
+    async def delete(self, identity: str, by: str, why: str = "") -> Erasure:
         """Erase a closed campaign, also from the store's files; only the audit remembers it."""
         async with writing(self.engine) as db:
             number, state, _ = await find_campaign(db, identity)
@@ -282,15 +387,19 @@ class Campaigns:
                 schema.tail,
                 schema.log,
                 schema.count,
+                schema.snapshot,
                 schema.published,
                 schema.pin,
+                schema.flight,
                 schema.spent,
                 schema.token,
                 schema.link,
+                schema.shuffled_round,
+                schema.batch_part,
             ):
                 await db.execute(delete(table).where(table.c.campaign == number))
             await db.execute(delete(schema.campaign).where(schema.campaign.c.no == number))
-            await note(db, by, "delete", identity)
+            await note(db, by, "delete", identity, why)
         return await self.store.erase(ERASE_SECONDS)
 
     async def _open(self, identity: str) -> tuple[int, TicketOffice, Manifest]:
@@ -298,6 +407,11 @@ class Campaigns:
             number, state, manifest = await find_campaign(db, identity)
         if state == "closed":
             raise WrongState("the campaign is closed")
+        if manifest.shuffle is not None:
+            raise WrongState(
+                f"the tokens of this campaign are issued by its shuffler, at {manifest.shuffle.address}: "
+                "`privquant shuffler invites` there"
+            )
         secret = self.keys.campaign_secret(manifest.issuer, identity)
         return number, TicketOffice(secret, manifest.flip_threshold), manifest
 
@@ -307,13 +421,55 @@ class Campaigns:
         table = schema.campaign
         async with writing(self.engine) as db:
             number, state, _ = await find_campaign(db, identity)
+            now = {"closed": int(time.time())} if after == "closed" else {}
             turned = await db.execute(
-                update(table).where(table.c.no == number, table.c.state.in_(before)).values(state=after)
+                update(table).where(table.c.no == number, table.c.state.in_(before)).values(state=after, **now)
             )
             if turned.rowcount == 0:
                 raise WrongState(f"a campaign that is {state} cannot {act}")
             await note(db, by, act, identity, why)
         return number
+
+
+def new_manifest(draft: Draft, keys: KeyRing) -> Manifest:
+    """The manifest that follows from a draft, for the current key to sign."""
+    issuer, nonce, epsilon = public_key_of(keys.current), new_nonce(), check_epsilon(draft.epsilon)
+    opens = int(time.time()) if draft.opens is None else draft.opens
+    coin, users, options = flip_threshold(epsilon), draft.planned_users, draft.options
+    trust: dict[str, Any] = {}
+    if draft.shuffle is None:
+        options = campaign_options(draft.protocol, options)
+    else:
+        seal = SealKey.of(seal_key(keys, issuer, nonce))
+        terms = shuffled_terms(draft.shuffle, draft.protocol, draft.domain, users, epsilon, seal)
+        coin, users = terms.most_honest_coin, sum(row.batch for row in terms.rounds)
+        trust = {"trust": "shuffle", "version": SHUFFLED_VERSION, "shuffle": terms}
+    return Manifest(
+        measurement=draft.measurement,
+        question=draft.question,
+        domain=draft.domain,
+        quantiles=draft.quantiles,
+        epsilon=epsilon,
+        flip_threshold=coin,
+        protocol=draft.protocol,
+        options=tuple(sorted(options)),
+        interval=draft.interval,
+        planned_users=users,
+        waves=draft.waves,
+        opens=opens,
+        deadline=opens + 30 * DAY if draft.deadline is None else draft.deadline,
+        issuer=issuer,
+        nonce=nonce,
+        **trust,
+    )
+
+
+def _first_queries(manifest: Manifest) -> list[tuple[Query, int]]:
+    """What is handed out at first; nothing in the shuffle model, where rounds are announced."""
+    if manifest.shuffle is None:
+        return CampaignProtocol(manifest).next_queries()
+    check_shuffled(manifest)
+    return []
 
 
 def shown_state(state: str, manifest: Manifest) -> str:
@@ -328,12 +484,14 @@ def _check_waves(waves: Waves) -> None:
         raise InvalidInput(f"waves.count is needed: 1 wave leaves nothing to open {waves.seconds} seconds later")
 
 
-def hash_link(secret: str) -> bytes:
-    return hashlib.sha256(b"privquant/link/1\x00" + secret.encode("ascii")).digest()
+def hash_link(secret: str, code: str | None = None) -> bytes:
+    """What is stored of an open link; with a code only both together match it."""
+    label = b"privquant/link/1\x00" if code is None else b"privquant/link/2\x00"
+    return hashlib.sha256(label + (secret + (code or "")).encode("ascii")).digest()
 
 
-def link_matches(secret: str, stored: bytes) -> bool:
-    return secrets.compare_digest(hash_link(secret), stored)
+def link_matches(claim: Claim, stored: bytes) -> bool:
+    return secrets.compare_digest(hash_link(claim.link, claim.code), stored)
 
 
 def plain(estimate: Estimate) -> dict[str, Any]:

@@ -9,8 +9,12 @@ import errno
 import sqlite3
 from collections.abc import Iterator
 
-from privquant.aggregator.store.base import Unavailable
 from privquant.errors import PrivquantError
+
+
+class Unavailable(PrivquantError):
+    """The store does not answer now. Ask again: every ask is idempotent."""
+
 
 FULL = "the disk of the store is full; free some space, nothing is lost that was acknowledged"
 DAMAGED = "the database is damaged; stop the server and restore the last backup (docs/service.md)"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import bisect
+import contextlib
 import json
 import queue
 import random
@@ -19,7 +20,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +29,17 @@ from privquant.aggregator.process import ServerProcess, free_port
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store.migrate import opened
 from privquant.domain import Integers
-from privquant.wire import domain_to_wire
+from privquant.wire import Invite, domain_to_wire
 
 MEASUREMENT = "monthly-spending"
 DOMAIN = Integers(0, 20_000)
 PROCESSES = 2
 THREADS = 12
+PATIENCE = {"total": 60.0, "first_pause": 0.1, "longest_pause": 1.0}
 KILL_AT = 0.4
 """Share of the devices that have answered when the server is killed."""
+GUESTS = 20
+"""Places for people who join from a browser."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +53,22 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
+class Doors:
+    """Where people come in: the operator's console, signed in, and the link for whoever wants to answer too."""
+
+    console: str
+    join: str
+
+
+@dataclass(frozen=True, slots=True)
 class DemoResult:
-    """How the demo ended. `exact`: every device's report was counted, once, as the bit it sent."""
+    """How the demo ended. `exact`: every device's report was counted, once, as the bit it sent.
+
+    guests: reports of people who joined from a browser; what they sent is theirs to know.
+    """
 
     devices: int
+    guests: int
     acknowledged: int
     counted: int
     failed: int
@@ -86,28 +102,56 @@ def rank_error(values: list[int], estimate: int, quantile: float) -> float:
     return max(0.0, below - quantile, quantile - up_to)
 
 
-def run(devices: int, *, epsilon: float = 1.0, seed: int = 1, show: Callable[[Moment], None]) -> DemoResult:
-    """Run it all in a folder that is removed afterwards."""
+def run(
+    devices: int,
+    *,
+    epsilon: float = 1.0,
+    seed: int = 1,
+    show: Callable[[Moment], None],
+    port: int = 0,
+    public_url: str = "",
+    meet: Callable[[Doors], None] = lambda doors: None,
+    hold: Callable[[], None] = lambda: None,
+) -> DemoResult:
+    """Run it all in a folder that is removed afterwards.
+
+    port, public_url: where the server listens (0: anywhere), and what its invites start with.
+    meet: told where the console and the link are. hold: called when all devices have answered; the campaign is
+    closed and counted when it returns.
+    """
     with tempfile.TemporaryDirectory(prefix="privquant-demo-") as folder:
-        return _Demo(Path(folder), devices, epsilon, seed, show).run()
+        settings = Settings(
+            data=Path(folder) / "data", port=port or free_port(), admin_port=free_port(), public_url=public_url
+        )
+        return Demo(Path(folder), settings, devices, epsilon, seed, show).run(meet, hold)
 
 
-class _Demo:
+class Demo:
+    """One demo in a folder of its own."""
+
     def __init__(
-        self, folder: Path, devices: int, epsilon: float, seed: int, show: Callable[[Moment], None]
+        self,
+        folder: Path,
+        settings: Settings,
+        devices: int,
+        epsilon: float,
+        seed: int,
+        show: Callable[[Moment], None],
     ) -> None:
         self.folder = folder
         self.epsilon = epsilon
         self.values = people(devices, seed)
         self.show = show
-        self.settings = Settings(data=folder / "data", port=free_port(), public_url="")
+        self.settings = settings
         self.server = ServerProcess(self.settings, log=folder / "server.log")
         self.receipts: list[dict[str, Any]] = []
-        self.lines: queue.Queue[str | None] = queue.Queue()
+        self.lines: queue.Queue[tuple[int, str] | None] = queue.Queue()
+        self.running = 0
+        """Processes of the fleet whose last line has not been read."""
         self.estimate: int | None = None
         self.restart_seconds = 0.0
 
-    def run(self) -> DemoResult:
+    def run(self, meet: Callable[[Doors], None], hold: Callable[[], None]) -> DemoResult:
         self.token = asyncio.run(self._operator())
         self._say("starting the server")
         self.server.start()
@@ -115,12 +159,14 @@ class _Demo:
         try:
             campaign = self._campaign()
             invites = self._invites(campaign)
+            meet(self._doors(campaign))
             self._say("the devices answer")
             began = time.perf_counter()
             fleet = [self._start(place, invites) for place in range(PROCESSES)]
-            self._follow(campaign)
+            self._follow(campaign, fleet)
             seconds = time.perf_counter() - began
             self._look(campaign)
+            hold()
             return self._outcome(campaign, seconds)
         finally:
             for process in fleet:
@@ -141,7 +187,7 @@ class _Demo:
             "question": "How much do you spend in a month?",
             "domain": domain_to_wire(DOMAIN),
             "epsilon": self.epsilon,
-            "planned_users": len(self.values),
+            "planned_users": len(self.values) + GUESTS,
         }
         made = self._call("POST", "/v1/campaigns", form)
         self.key_fingerprint = made["key_fingerprint"]
@@ -152,12 +198,19 @@ class _Demo:
         while len(found) < len(self.values):
             form = {"count": min(100_000, len(self.values) - len(found))}
             found += self._call("POST", f"/v1/campaigns/{campaign}/invites", form).splitlines()[1:]
-        return found
+        # The fleet is on this machine and does not take the way through the public address.
+        return [replace(Invite.parse(invite), base=self.server.url).to_url() for invite in found]
 
-    def _start(self, place: int, invites: list[str]) -> subprocess.Popen[str]:
+    def _doors(self, campaign: str) -> Doors:
+        link = self._call("POST", f"/v1/campaigns/{campaign}/link", {"places": GUESTS})["invite"]
+        console = f"{self.server.admin_url}/console#token={self.token}&to=/campaign/{campaign}"
+        return Doors(console, str(link))
+
+    def _job(self, place: int, invites: list[str]) -> dict[str, Any]:
+        """What one process of the fleet is told."""
         ledgers = self.folder / f"ledgers-{place}"
-        ledgers.mkdir()
-        job = {
+        ledgers.mkdir(exist_ok=True)
+        return {
             "people": list(zip(invites, self.values, strict=True))[place::PROCESSES],
             "ledgers": str(ledgers),
             "threads": THREADS,
@@ -165,7 +218,11 @@ class _Demo:
             "measurement": MEASUREMENT,
             "epsilon": self.epsilon,
             "key_fingerprint": self.key_fingerprint,
+            "patience": PATIENCE,
         }
+
+    def _start(self, place: int, invites: list[str]) -> subprocess.Popen[str]:
+        job = self._job(place, invites)
         command = [sys.executable, "-m", "privquant.aggregator.demo_devices"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -175,33 +232,38 @@ class _Demo:
             with process.stdin as sink:
                 json.dump(job, sink)
             for line in process.stdout:
-                self.lines.put(line)
+                self.lines.put((place, line))
             self.lines.put(None)
 
+        self.running += 1
         threading.Thread(target=pump, daemon=True).start()
         return process
 
-    def _follow(self, campaign: str) -> None:
-        """Collect receipts, keep the estimate fresh, and kill the server once on the way."""
-        running, killed, looked = PROCESSES, False, 0.0
-        while running:
-            try:
-                line = self.lines.get(timeout=0.2)
-            except queue.Empty:
-                line = ""
-            if line is None:
-                running -= 1
-            elif line:
-                self.receipts.append(json.loads(line))
-            if not killed and len(self.receipts) >= KILL_AT * len(self.values):
-                killed = True
-                self._say("kill -9 of the server")
-                self.server.kill()
-                self.restart_seconds = self.server.start()
-                self._say(f"the server is back after {self.restart_seconds:.1f} s; devices send again")
+    def _follow(self, campaign: str, fleet: list[subprocess.Popen[str]]) -> None:
+        """Collect receipts, keep the estimate fresh, and kill on the way."""
+        looked = 0.0
+        while self.running:
+            with contextlib.suppress(queue.Empty):
+                heard = self.lines.get(timeout=0.2)
+                if heard is None:
+                    self.running -= 1
+                else:
+                    self._heard(*heard)
+            self._kill_if_due(fleet)
             if time.perf_counter() - looked > 0.5:
                 looked = time.perf_counter()
                 self._look(campaign)
+
+    def _heard(self, _place: int, line: str) -> None:
+        self.receipts.append(json.loads(line))
+
+    def _kill_if_due(self, _fleet: list[subprocess.Popen[str]]) -> None:
+        """Kill the server, once, when enough have answered."""
+        if self.restart_seconds == 0.0 and len(self.receipts) >= KILL_AT * len(self.values):
+            self._say("kill -9 of the server")
+            self.server.kill()
+            self.restart_seconds = self.server.start()
+            self._say(f"the server is back after {self.restart_seconds:.1f} s; devices send again")
 
     def _look(self, campaign: str) -> None:
         shown = self._call("GET", f"/v1/campaigns/{campaign}")
@@ -212,6 +274,7 @@ class _Demo:
         self.show(Moment(len(self.receipts), len(self.values), self.estimate, event))
 
     def _outcome(self, campaign: str, seconds: float) -> DemoResult:
+        self._call("POST", f"/v1/campaigns/{campaign}/close")  # before it, numbers are those of a snapshot
         verified = self._call("GET", f"/v1/campaigns/{campaign}/verify")
         exported = self._call("GET", f"/v1/campaigns/{campaign}/export")
         privacy = self._call("GET", f"/v1/campaigns/{campaign}")["privacy"]
@@ -225,9 +288,13 @@ class _Demo:
         if failed:
             self._say(f"{len(failed)} devices did not answer, the first because: {failed[0]}")
         value = exported["estimates"][0]["value"]
-        every_one = sum(sent.values()) == len(self.values) and +counted == sent
+        # Whatever the devices sent was counted; what was counted beside it is no more than the guests who came.
+        guests = sum(counted.values()) - sum(sent.values())
+        came = self._call("GET", f"/v1/campaigns/{campaign}")["open_link"]["taken"]
+        every_one = sum(sent.values()) == len(self.values) and sent <= counted and guests <= came
         return DemoResult(
             devices=len(self.values),
+            guests=guests,
             acknowledged=sum(sent.values()),
             counted=sum(counted.values()),
             failed=len(failed),

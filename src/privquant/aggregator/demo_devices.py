@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from privquant.device import Device, NotAnswered, Patience, Policy, Rule, Transport
+from privquant.device import Device, NotAnswered, Patience, Policy, Rule, ShuffleRule, Transport
 from privquant.domain import Domain
 from privquant.wire import domain_from_wire
 
@@ -27,16 +27,17 @@ def main() -> None:
     with ThreadPoolExecutor(job["threads"]) as threads:
         for place, (invite, value) in enumerate(job["people"]):
             ledger = Path(job["ledgers"]) / f"{place}"
-            threads.submit(_person, job, domain, ledger, transport, invite, value)
+            threads.submit(_person, job, domain, ledger, transport, invite, value, place)
     transport.close()
 
 
 def _person(
-    job: dict[str, Any], domain: Domain, ledger: Path, transport: Transport, invite: str, value: int
+    job: dict[str, Any], domain: Domain, ledger: Path, transport: Transport, invite: str, value: int, place: int
 ) -> None:
-    rule = Rule(domain, max_epsilon=job["epsilon"], issuer_key=job["key_fingerprint"])
+    shuffle = ShuffleRule(**job["shuffle"]) if "shuffle" in job else None
+    rule = Rule(domain, max_epsilon=job["epsilon"], issuer_key=job["key_fingerprint"], shuffle=shuffle)
     policy = Policy({job["measurement"]: rule}, ledger)
-    device = Device(policy, transport=transport, patience=Patience(total=60, first_pause=0.1, longest_pause=1.0))
+    device = Device(policy, transport=transport, patience=Patience(**job["patience"]))
     try:
         receipt = device.answer(invite, value)
         line = {"asked": receipt.asked, "bit": receipt.bit, "status": receipt.status}
@@ -45,7 +46,7 @@ def _person(
     except Exception as error:  # the demo ends with a count of them, not with a silent thread
         line = {"error": repr(error)}
     with _print:
-        print(json.dumps(line), flush=True)
+        print(json.dumps({"person": place, **line}), flush=True)
 
 
 if __name__ == "__main__":

@@ -9,22 +9,32 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from privquant import wire
 from privquant.aggregator import metrics
+from privquant.aggregator.batches import BatchDesk
+from privquant.aggregator.bodies import ReadBody, whole
 from privquant.aggregator.campaign_cache import CampaignCache, CampaignView
 from privquant.aggregator.campaigns import link_matches
 from privquant.aggregator.forms import CAMPAIGN_ID, IN_WORDS
 from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.keys import KeyUnusable
+from privquant.aggregator.pace import Pace
 from privquant.aggregator.replies import Reply, RequestRefused, problem
-from privquant.aggregator.store.base import Admit, AskResult, Pin, Spend, Unavailable, What
+from privquant.aggregator.store.base import Admit, Ask, AskResult, Pin, Spend, Unavailable, What
 
 PLACES_SECONDS = 10
 """How soon to ask again for a place that somebody in flight may leave."""
+CLAIM_MINUTES = 2
+"""For so long a place of an open link is kept for a device that asks for no query; more than its patience."""
 LONGEST_WAIT = 3_600
 """Retry-After never asks for more: a device that sleeps longer than this may as well ask again."""
+
+
+_CROWD = "Many want to answer now. Everybody has a turn, and yours comes"
+_WRONG_LINK = "The campaign has no open link with this secret, or it needs a code and this is not the one"
+_CLAIMED = "All places of the open link are taken, some of them by devices that have not asked yet"
+_LATE = "The place of the open link was not used in time and has gone to others; claim one again"
 
 
 class DeviceRoutes:
@@ -33,7 +43,7 @@ class DeviceRoutes:
     def __init__(
         self,
         cache: CampaignCache,
-        group: GroupCommit,
+        group: GroupCommit[Ask, AskResult],
         link_of: Callable[[int], Awaitable[bytes | None]],
         lease_minutes: int,
     ) -> None:
@@ -41,6 +51,7 @@ class DeviceRoutes:
         self._group = group
         self._link_of = link_of
         self._lease_minutes = lease_minutes
+        self._desk = BatchDesk(group, _counted)
         self._serve = {
             wire.MANIFEST: self._manifest,
             wire.CLAIMS: self._claim,
@@ -49,8 +60,8 @@ class DeviceRoutes:
             wire.BATCH: self._batch,
         }
 
-    async def handle(self, identity: str, route: wire.Route, method: str, body: bytes) -> Reply:
-        """One request, one reply; nothing a device sends raises."""
+    async def handle(self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody) -> Reply:
+        """One request, one reply; nothing a device sends raises. A body is read when its campaign is known."""
         try:
             reply = await self._handle(identity, route, method, body)
         except RequestRefused as error:
@@ -62,10 +73,10 @@ class DeviceRoutes:
         except (Unavailable, KeyUnusable):
             metrics.refusals.labels("unavailable").inc()
             reply = problem("unavailable")
-        metrics.requests.labels(route.name, reply.status).inc()
+        metrics.requested(route.name, reply.status)
         return reply
 
-    async def _handle(self, identity: str, route: wire.Route, method: str, body: bytes) -> Reply:
+    async def _handle(self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody) -> Reply:
         if method != route.method and (method, route.method) != ("HEAD", "GET"):
             raise RequestRefused("method-not-allowed", f"this address takes {route.method}", allow=route.method)
         if not re.fullmatch(CAMPAIGN_ID, identity):
@@ -73,7 +84,9 @@ class DeviceRoutes:
         view = await self._cache.view(identity)
         if view is None:
             raise RequestRefused("unknown-campaign")
-        return await self._serve[route](view, body)
+        if view.manifest.shuffle is not None and route != wire.MANIFEST:
+            raise RequestRefused("not-found", f"this campaign is answered at {view.manifest.shuffle.address}")
+        return await self._serve[route](view, await whole(body, route.most_sent))
 
     async def _manifest(self, view: CampaignView, _body: bytes) -> Reply:
         return Reply(200, view.envelope, immutable=True)
@@ -81,9 +94,13 @@ class DeviceRoutes:
     async def _claim(self, view: CampaignView, body: bytes) -> Reply:
         claim = wire.Claim.parse(body)
         stored = await self._link_of(view.no)
-        if stored is None or not link_matches(claim.link, stored):
-            raise RequestRefused("wrong-link")
-        outcome = await self._group.put(Admit(view.no, view.office.id(bytes.fromhex(claim.token_hash))))
+        if stored is None or not link_matches(claim, stored):
+            raise RequestRefused("wrong-link", _WRONG_LINK)
+        hashed = bytes.fromhex(claim.token_hash)
+        token, term = view.office.id(hashed), _minute() + CLAIM_MINUTES
+        outcome = await self._in_turn(view, token, hashed, lambda pace: Admit(view.no, token, term, pace))
+        if outcome.what is What.WAIT and view.share == 0:
+            raise RequestRefused("all-places-taken", _CLAIMED, retry_after=PLACES_SECONDS)
         if outcome.what is What.FULL:
             raise RequestRefused("link-exhausted")
         if outcome.what is What.CLOSED:
@@ -98,10 +115,17 @@ class DeviceRoutes:
         if view.state == "paused":
             raise _not_open(view)
         _check_wave(view, hashed)
-        query = None if await self._nothing_new(view) else view.next_query()
-        box = None if query is None else view.office.seal(hashed, query)
-        lease = int(time.time() // 60) + self._lease_minutes
-        outcome = await self._group.put(Pin(view.no, view.office.id(hashed), box, lease))
+        token, lease = view.office.id(hashed), _minute() + self._lease_minutes
+        nothing_new = await self._nothing_new(view)
+
+        query = None
+
+        def ask(pace: Pace | None) -> Pin:
+            nonlocal query
+            query = None if nothing_new else view.next_query()
+            return Pin(view.no, token, None if query is None else view.office.seal(hashed, query), lease, pace)
+
+        outcome = await self._in_turn(view, token, hashed, ask)
         if outcome.what is What.PINNED:
             view.taken += 1
             metrics.pins.inc()
@@ -112,6 +136,25 @@ class DeviceRoutes:
             query = view.office.unseal(hashed, outcome.box)
         return Reply(200, wire.Ticket(query.threshold, view.office.ticket(hashed, query)).to_bytes())
 
+    async def _in_turn(
+        self, view: CampaignView, token: bytes, hashed: bytes, ask: Callable[[Pace | None], Pin | Admit]
+    ) -> AskResult:
+        """The outcome of an ask that needs a place of the pace; a refusal that says when to come back."""
+        phase = view.office.phase(hashed)
+        pace = view.pace(token, phase, time.time())
+        outcome = await self._group.put(ask(pace))
+        if pace is None:
+            return outcome
+        if outcome.what is What.WAIT and pace.turn and await self._cache.knows_more(view):
+            outcome = await self._group.put(ask(Pace(view.share, view.known)))
+        if outcome.what is What.WAIT:
+            left = view.crowd.wait(token, phase, time.time(), tried=pace.turn)
+            raise RequestRefused("not-yet", _CROWD, retry_after=left)
+        waited = view.crowd.leave(token, time.time())
+        if outcome.what is What.PINNED:
+            metrics.waits.observe(waited)
+        return outcome
+
     async def _nothing_new(self, view: CampaignView) -> bool:
         """Whether only tokens that have a query already are served."""
         return time.time() >= view.manifest.deadline or await self._cache.is_full(view)
@@ -121,6 +164,8 @@ class DeviceRoutes:
             return RequestRefused("token-spent")
         if outcome.what is What.UNKNOWN:
             return RequestRefused("unknown-token")
+        if outcome.what is What.EXPIRED:
+            return RequestRefused("not-yet", _LATE, retry_after=60 * CLAIM_MINUTES)
         if time.time() >= view.manifest.deadline:
             return RequestRefused("deadline-passed")
         if await self._cache.is_complete(view):
@@ -142,25 +187,7 @@ class DeviceRoutes:
         return Spend(view.no, view.office.id(hashed), query, report.bit)
 
     async def _batch(self, view: CampaignView, body: bytes) -> Reply:
-        reports = wire.parse_object(body, wire.MAX_BATCH_REQUEST, ("reports",))["reports"]
-        if not isinstance(reports, list) or not 1 <= len(reports) <= wire.BATCH_LIMIT:
-            raise wire.WireError(f"reports is a list of 1 to {wire.BATCH_LIMIT} reports")
-        results: list[dict[str, Any]] = [{} for _ in reports]
-        places, asks = [], []
-        for place, form in enumerate(reports):
-            try:
-                asks.append(self._spend(view, wire.WireReport.from_dict(form)))
-                places.append(place)
-            except wire.WireError:
-                results[place] = _result("malformed")
-            except RequestRefused as error:
-                results[place] = _result(error.code)
-        for place, outcome in zip(places, await self._group.put_all(asks), strict=True):
-            if outcome.what is What.CLOSED:
-                results[place] = _result("campaign-closed")
-            else:
-                results[place] = {"status": 201 if _counted(outcome) else 200}
-        return Reply(200, wire.canonical({"results": results}))
+        return await self._desk.answer(body, lambda report: self._spend(view, report))
 
 
 def _counted(outcome: AskResult) -> bool:
@@ -170,13 +197,12 @@ def _counted(outcome: AskResult) -> bool:
     return new
 
 
-def _result(code: str) -> dict[str, Any]:
-    metrics.refusals.labels(code).inc()
-    return {"status": wire.PROBLEMS[code].status, "type": wire.PROBLEM_TYPE + code}
-
-
 def _hash(token: str) -> bytes:
     return bytes.fromhex(wire.token_hash(token))
+
+
+def _minute() -> int:
+    return int(time.time() // 60)
 
 
 def _not_open(view: CampaignView) -> RequestRefused:

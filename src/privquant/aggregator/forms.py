@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from privquant.aggregator.campaigns import MOST_INVITES, ONE_WAVE, Draft
+from privquant.aggregator.pace import DEFAULT_SHARE
+from privquant.aggregator.shuffle_plan import ShuffleDraft
 from privquant.domain import Domain
 from privquant.wire import MAX_EDGES, Waves, domain_from_wire, real_to_wire
 
@@ -42,7 +44,19 @@ class WavesForm(_Form):
     seconds: Annotated[int, Field(ge=0, le=366 * 86_400)] = 0
 
 
+class ShuffleForm(_Form):
+    """The shuffle model: what every round keeps, and who shuffles (`privquant shuffler key`)."""
+
+    delta: Annotated[float, Field(gt=0, lt=1)]
+    address: Annotated[str, Field(max_length=500)]
+    key: Annotated[str, Field(pattern=CAMPAIGN_ID)]
+    cap: Annotated[float, Field(ge=1e-9, le=50)] | None = None
+    colluding: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    drop_outs: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+
 _MAX = 2**53 - 1
+MOST_DAYS = 36_500
 
 
 class CampaignForm(_Form):
@@ -60,6 +74,9 @@ class CampaignForm(_Form):
     waves: WavesForm | None = None
     opens: Annotated[int, Field(ge=0, le=_MAX)] | None = None
     deadline: Annotated[int, Field(ge=0, le=_MAX)] | None = None
+    pace: Annotated[float, Field(ge=0, le=1)] = DEFAULT_SHARE
+    shuffle: ShuffleForm | None = None
+    keep_days: Annotated[int, Field(ge=1, le=MOST_DAYS)] | None = None
 
     def to_draft(self) -> Draft:
         waves = ONE_WAVE if self.waves is None else Waves(self.waves.count, self.waves.seconds)
@@ -76,6 +93,9 @@ class CampaignForm(_Form):
             waves=waves,
             opens=self.opens,
             deadline=self.deadline,
+            pace=self.pace,
+            shuffle=None if self.shuffle is None else ShuffleDraft(**self.shuffle.model_dump()),
+            keep_days=self.keep_days,
         )
 
     def _domain(self) -> Domain:
@@ -91,15 +111,23 @@ class InvitesForm(_Form):
 
 class LinkForm(_Form):
     places: Annotated[int, Field(ge=1, le=_MAX)]
+    code: bool = False
 
 
 class Created(BaseModel):
+    """join: what the shuffler's operator is to be given, of a campaign in the shuffle model. plan: in words."""
+
     id: str
     key_fingerprint: str
+    join: str | None = None
+    plan: str | None = None
 
 
 class LinkMade(BaseModel):
+    """code: what is to be typed beside it, where one was asked for."""
+
     invite: str
+    code: str | None = None
 
 
 class StateForm(BaseModel):
@@ -114,9 +142,24 @@ class CampaignLine(BaseModel):
     heard: int
     planned_users: int
     deadline: int
+    alarm: bool
+
+
+class PaceShown(BaseModel):
+    """share: of those heard. waiting, wait_seconds: as seen by the process that answers."""
+
+    share: float
+    at_a_time: int
+    waiting: int
+    wait_seconds: int
 
 
 class CampaignShown(BaseModel):
+    """behind: while the campaign runs, numbers are those of a snapshot at least so many reports old.
+
+    keep_days: how long after `closed` (seconds since 1970) it is erased by itself; null: not before it is deleted.
+    """
+
     id: str
     state: str
     manifest: dict[str, Any]
@@ -125,6 +168,10 @@ class CampaignShown(BaseModel):
     planned_users: int
     tokens: int
     asked_not_answered: int
+    behind: int = 0
+    keep_days: int | None = None
+    closed: int | None = None
+    pace: PaceShown | None = None
     open_link: dict[str, int] | None
     thresholds: int
     epsilon: float
@@ -132,16 +179,22 @@ class CampaignShown(BaseModel):
     privacy: str
     poisoning: str
     alarms: list[str]
+    shuffle: dict[str, Any] | None = None
 
 
 class Verified(BaseModel):
+    """ok: all three agree. reports, estimates: of a closed campaign; of one that runs, null."""
+
     campaign: str
     ok: bool
-    reports: int
-    spent_tokens: int
     counts_agree: bool
     estimates_agree: bool
-    estimates: list[dict[str, Any]]
+    tokens_agree: bool | None = None
+    reports: int | None = None
+    estimates: list[dict[str, Any]] | None
+    batches_agree: bool | None = None
+    announcements_agree: bool | None = None
+    rounds: list[dict[str, Any]] | None = None
 
 
 class Deleted(BaseModel):
@@ -158,6 +211,7 @@ class Exported(BaseModel):
     envelope: dict[str, Any]
     counts: list[dict[str, Any]]
     estimates: list[dict[str, Any]]
+    rounds: list[dict[str, Any]] | None = None
 
 
 class AuditLine(BaseModel):

@@ -9,20 +9,24 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
 
-from privquant.aggregator.store.base import Ask, AskResult, Unavailable
+from privquant.aggregator.causes import Unavailable
 
-Commit = Callable[[list[Ask]], Awaitable[list[AskResult]]]
+A = TypeVar("A")
+R = TypeVar("R")
 
 
-class GroupCommit:
+class GroupCommit(Generic[A, R]):
     """Feeds one store. `most` asks make a group; beyond `depth` waiting asks new ones are turned away."""
 
-    def __init__(self, commit: Commit, *, most: int = 1_000, depth: int = 50_000) -> None:
+    def __init__(
+        self, commit: Callable[[list[A]], Awaitable[list[R]]], *, most: int = 1_000, depth: int = 50_000
+    ) -> None:
         self._commit = commit
         self._most = most
         self._depth = depth
-        self._waiting: deque[tuple[Ask, asyncio.Future[AskResult]]] = deque()
+        self._waiting: deque[tuple[A, asyncio.Future[R]]] = deque()
         self._arrived = asyncio.Event()
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
@@ -37,16 +41,16 @@ class GroupCommit:
         if self._task is not None:
             await self._task
 
-    def put(self, ask: Ask) -> asyncio.Future[AskResult]:
+    def put(self, ask: A) -> asyncio.Future[R]:
         """The outcome, once it is durable."""
         if self._stopping or len(self._waiting) >= self._depth:
             raise Unavailable("too many requests are waiting for the store")
-        future: asyncio.Future[AskResult] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((ask, future))
         self._arrived.set()
         return future
 
-    async def put_all(self, asks: Sequence[Ask]) -> list[AskResult]:
+    async def put_all(self, asks: Sequence[A]) -> list[R]:
         return list(await asyncio.gather(*[self.put(ask) for ask in asks]))
 
     @property
@@ -61,7 +65,7 @@ class GroupCommit:
                 group = [self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))]
                 await self._answer(group)
 
-    async def _answer(self, group: list[tuple[Ask, asyncio.Future[AskResult]]]) -> None:
+    async def _answer(self, group: list[tuple[A, asyncio.Future[R]]]) -> None:
         try:
             outcomes = await self._commit([ask for ask, _ in group])
         except Exception as error:

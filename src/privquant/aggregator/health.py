@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import logging
 
-from privquant.aggregator.causes import cause_of
+from privquant.aggregator.causes import Unavailable, cause_of
 from privquant.aggregator.logs import logger, say
-from privquant.aggregator.store.base import Unavailable
 
 PROBE_SECONDS = 3.0
 """Between two probes of the store."""

@@ -1,59 +1,23 @@
-"""What a browser shows of an invite: what is asked, what one bit tells, and how a device answers it.
+"""What a browser shows of an invite: what is asked, what one bit tells, and how to answer it.
 
-One static page: no script, nothing fetched from anywhere, every text of the campaign escaped. The secret of the
-invite stands after the # of its address, which a browser does not send; so the page cannot know it, and asks the
-reader to copy the address.
+The page is whole without a script: it says what is asked and which commands answer it. Where scripts run, those
+under /assets put a form in its place that answers in the browser. Nothing is fetched from anywhere else, every text
+of the campaign is escaped. The secret of the invite stands after the # of its address, which a browser does not
+send; so the server cannot show it, and asks the reader to copy the address.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import math
 import time
 from html import escape
 
+from privquant.aggregator.bare_page import PAGE, SCRIPT, STYLE
+from privquant.aggregator.page_files import head_of
 from privquant.device.consent import policy_of, quantiles_wanted, values_asked
 from privquant.messages import Guarantee
 from privquant.privacy.coin import Coin
 from privquant.wire import Manifest
-
-_STYLE = """
-body { max-width: 42rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.5 system-ui, sans-serif; }
-body { color: #222; background: #fff; }
-h1 { font-size: 1.4rem; overflow-wrap: anywhere; }
-h2 { font-size: 1.05rem; margin-top: 1.6rem; }
-pre { padding: .7rem; white-space: pre-wrap; overflow-wrap: anywhere; background: #f2f2f2; }
-@media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818; } pre { background: #2a2a2a; } }
-"""
-_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-
-HEADERS = {
-    "cache-control": "no-store",
-    "content-security-policy": (
-        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
-}
-"""Of the page: whatever came to stand in it, no browser would run it or fetch it."""
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="robots" content="noindex">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<h1>{title}</h1>
-{body}
-</body>
-</html>
-"""
 
 _INVITE = """
 <p>You are invited to answer this with <b>one bit</b>. {state}</p>
@@ -69,8 +33,10 @@ whichever bit arrives, no value explains it more than {odds:.3g} times as well a
 (epsilon = {epsilon:.4g}; smaller is more private.)</p>
 
 <h2>How to answer</h2>
-<p>Not in the browser: the coin has to be thrown by a program of yours. With Python 3.11 or later, install the
-privquant device:</p>
+<p>If your browser runs scripts, this page becomes a form. It does not here, and so the coin has to be thrown by a
+program of yours.</p>
+<div id="own">
+<p>With Python 3.11 or later, install the privquant device:</p>
 <pre>pip install 'privquant[cli,device]'</pre>
 <p>Then write down what your device may be asked. Between the quotes belongs the whole address of this page as your
 browser shows it. What follows the # is your invite. Your browser does not send it to this server, so it cannot be
@@ -82,9 +48,11 @@ shown here.</p>
 <pre>{command}</pre>
 <p>The device checks that the campaign is the one of your invite, and refuses what your policy does not allow. It is
 safe to run it again after a failure: the coin is thrown once.</p>
+</div>
 """
 
 _MISSING = "<p>The address may be incomplete, or the campaign was deleted.</p>"
+_ROOM = "<p>This page draws the code of an open link. It needs a browser that runs scripts.</p>"
 _LONGEST_POLICY = 5_000  # characters: what a person may want to copy from a page
 
 
@@ -105,11 +73,23 @@ def invite_page(manifest: Manifest, state: str, address: str) -> str:
         policy=_policy(manifest),
         command=escape(f"privquant answer '{address}#...' VALUE --policy policy.toml"),
     )
-    return _PAGE.format(title=escape(manifest.question), style=_STYLE, body=body.strip())
+    return PAGE.format(
+        title=escape(manifest.question),
+        head=head_of(SCRIPT, "../", STYLE),
+        mark=f' data-state="{escape(state)}"',
+        body=body.strip(),
+    )
 
 
-def missing_page() -> str:
-    return _PAGE.format(title="There is no such campaign", style=_STYLE, body=_MISSING)
+def missing_page(up: str) -> str:
+    """up: the way from the page's address to the server's root."""
+    style = f'<link rel="stylesheet" href="{up}assets/{STYLE}">'
+    return PAGE.format(title="There is no such campaign", head=style, mark="", body=_MISSING)
+
+
+def room_page() -> str:
+    head = head_of("pages/join/room.js", "", STYLE)
+    return PAGE.format(title="Answer with one bit", head=head, mark=' class="room"', body=_ROOM)
 
 
 def _policy(manifest: Manifest) -> str:

@@ -13,6 +13,7 @@ import os
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -137,6 +138,16 @@ class GivenKeys(KeyRing):
         if name not in self._loaded:
             raise KeyMissing(f"the key {name} is not among those of {SIGNING_KEYS}")
         return self._loaded[name]
+
+
+def seal_key(keys: KeyRing, issuer: str, nonce: str) -> X25519PrivateKey:
+    """The key that opens what is sealed for a shuffled campaign: derived, so that no further secret is to be kept.
+
+    By the manifest's nonce and not its id, which the public half is a part of.
+    """
+    seed = keys.by_fingerprint(fingerprint(issuer)).private_bytes_raw()
+    derived = HKDF(SHA256(), 32, salt=b"privquant/seal-key/2", info=bytes.fromhex(nonce)).derive(seed)
+    return X25519PrivateKey.from_private_bytes(derived)
 
 
 def open_keys(folder: Path) -> KeyRing:

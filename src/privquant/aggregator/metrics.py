@@ -1,4 +1,7 @@
-"""What a server counts about itself, for Prometheus. No label names a device, a token or an address."""
+"""What a server counts about itself, for Prometheus. No label names a device, a token or an address.
+
+What counts reports moves in steps of many, so that it is no clock of single ones (see snapshots).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 requests = Counter("privquant_requests", "Device requests by route and HTTP status", ["route", "status"])
 refusals = Counter("privquant_refusals", "Device requests refused, by reason", ["reason"])
-reports = Counter("privquant_reports", "Reports counted")
 duplicates = Counter("privquant_duplicates", "Reports that were counted before and not again")
 pins = Counter("privquant_queries_given", "Queries given to a token for the first time")
 groups = Histogram(
@@ -21,7 +23,49 @@ commits = Histogram(
 )
 sealed = Counter("privquant_sealed_reports", "Reports moved from the tail to the log")
 failures = Counter("privquant_store_failures", "Groups the store did not take")
+alarmed = Gauge(
+    "privquant_alarmed_campaigns",
+    "Campaigns that run and in which one part of the run contradicts the others, by their last snapshots",
+    multiprocess_mode="livemax",
+)
+waiting_devices = Gauge(
+    "privquant_waiting_devices", "Devices that were told to come back for their turn", multiprocess_mode="livesum"
+)
+waits = Histogram(
+    "privquant_wait_seconds",
+    "Seconds from a device's first ask until it was given a query, in campaigns with a pace",
+    buckets=(0.1, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600),
+)
 waiting = Gauge("privquant_waiting_asks", "Asks waiting for the next group", multiprocess_mode="livesum")
+
+
+class Stepped:
+    """A counter that is told of every event and moves when there are `step` of them."""
+
+    step = 32
+
+    def __init__(self, counter: Counter) -> None:
+        self._counter = counter
+        self._held = 0
+
+    def inc(self) -> None:
+        self._held += 1
+        if self._held >= Stepped.step:
+            self._counter.inc(self._held)
+            self._held = 0
+
+
+reports = Stepped(Counter("privquant_reports", "Reports counted, in steps"))
+_reports_taken = {
+    (route, status): Stepped(requests.labels(route, status))
+    for route, status in (("reports", 200), ("reports", 201), ("reports:batch", 200))
+}
+
+
+def requested(route: str, status: int) -> None:
+    """A device's request was answered."""
+    known = _reports_taken.get((route, status))
+    (requests.labels(route, status) if known is None else known).inc()
 
 
 def render() -> bytes:

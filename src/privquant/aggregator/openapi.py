@@ -25,6 +25,12 @@ def _object(**properties: Any) -> dict[str, Any]:
 
 
 _REPORT = _object(token=_TOKEN, ticket=_TICKET, bit={"type": "integer", "enum": [0, 1]})
+_CODED_CLAIM = _object(
+    link=_TOKEN,
+    token_hash=_HASH,
+    code={"type": "string", "pattern": "^[0-9a-hjkmnp-tv-z]{8}$"},
+    version={"type": "integer", "enum": [wire.CODED_CLAIM]},
+)
 _STATUS = _object(status={"type": "string"})
 _RESULT = {
     "type": "object",
@@ -52,7 +58,7 @@ _TOLD = {
     wire.CLAIMS: _Told(
         "Take a place of the open link",
         {"201": _json(_STATUS, "A place was taken"), "200": _json(_STATUS, "This token has one already")},
-        _object(link=_TOKEN, token_hash=_HASH),
+        {"oneOf": [_object(link=_TOKEN, token_hash=_HASH), _CODED_CLAIM]},
     ),
     wire.QUERY: _Told(
         "The threshold of a token; the same one however often it asks",
@@ -68,6 +74,42 @@ _TOLD = {
         "Up to 10,000 reports, a result for each",
         {"200": _json(_object(results={"type": "array", "items": _RESULT}), "A result for each")},
         _object(reports={"type": "array", "items": _REPORT, "minItems": 1, "maxItems": wire.BATCH_LIMIT}),
+    ),
+}
+_SIGNED = {"type": "string", "pattern": "^[0-9a-f]{128}$", "description": "by the campaign's shuffler"}
+_NUMBER = {"type": "integer", "minimum": 0}
+_TOLD |= {
+    wire.BATCHES: _Told(
+        "From the shuffler: the batch of a round, or a part of it; counted once",
+        {
+            "201": _json(_STATUS, "Counted, or kept until the other parts are there"),
+            "200": _json(_STATUS, "Was counted before"),
+        },
+        _object(
+            batch=_object(
+                campaign=_HASH,
+                round=_NUMBER,
+                id=_HASH,
+                reports=_NUMBER,
+                part=_NUMBER,
+                parts=_NUMBER,
+                sealed={"type": "array", "items": {"type": "string"}, "maxItems": wire.PART_LIMIT},
+            ),
+            signature=_SIGNED,
+        ),
+    ),
+    wire.NOTICES: _Told(
+        "From the shuffler: a round was extended, or dropped for good",
+        {"201": _json(_STATUS, "Noted"), "200": _json(_STATUS, "Was noted before")},
+        _object(
+            notice=_object(
+                campaign=_HASH,
+                round=_NUMBER,
+                status={"type": "string", "enum": [wire.EXTENDED, wire.DROPPED]},
+                reports=_NUMBER,
+            ),
+            signature=_SIGNED,
+        ),
     ),
 }
 _CAMPAIGN = {
@@ -95,14 +137,14 @@ PROBLEM = {
 }
 
 
-def complete_document(app: FastAPI) -> None:
-    """Add to the framework's document what it does not see: the device routes, and refusals as problem+json."""
+def complete_document(app: FastAPI, *, devices: bool) -> None:
+    """Add to the framework's document what it does not see: refusals as problem+json, and the device routes."""
     make = app.openapi
 
     def openapi() -> dict[str, Any]:
         form = make()
-        form["components"]["schemas"]["Problem"] = _PROBLEM
-        for route in wire.ROUTES:
+        form.setdefault("components", {}).setdefault("schemas", {})["Problem"] = _PROBLEM
+        for route in _TOLD if devices else ():
             form["paths"][wire.path_of("{id}", route.name)] = {route.method.lower(): _operation(route)}
         for path in form["paths"].values():
             for operation in path.values():

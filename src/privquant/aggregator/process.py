@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from privquant.aggregator.operator_client import OperatorClient, Refusal
-from privquant.aggregator.settings import Settings
+from privquant.aggregator.settings import Settings, address
 from privquant.errors import PrivquantError
 
 
@@ -46,7 +46,13 @@ class ServerProcess:
 
     @property
     def url(self) -> str:
-        return f"http://{self.settings.host}:{self.settings.port}"
+        """Of devices and invite pages."""
+        return address(self.settings.host, self.settings.port)
+
+    @property
+    def admin_url(self) -> str:
+        """Of operators, health and metrics."""
+        return self.settings.admin_url
 
     @property
     def pid(self) -> int:
@@ -56,7 +62,7 @@ class ServerProcess:
     def start(self, timeout: float = 60.0) -> float:
         """Start it and wait until it is ready; the seconds that took."""
         began = time.perf_counter()
-        ready = OperatorClient(self.url, timeout=5)
+        ready = OperatorClient(self.admin_url, timeout=5)
         out: IO[bytes]
         with open(self.log, "ab") as out:
             environment = os.environ | self.settings.environment()
@@ -91,9 +97,13 @@ class ServerProcess:
         return code
 
     def _listens(self) -> bool:
-        with socket.socket(socket.AF_INET6 if ":" in self.settings.host else socket.AF_INET) as probe:
-            return probe.connect_ex((self.settings.host, self.settings.port)) == 0
+        listeners = (self.settings.host, self.settings.port), (self.settings.admin_host, self.settings.admin_port)
+        for host, port in listeners:
+            with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+                if probe.connect_ex((host, port)) == 0:
+                    return True
+        return False
 
     def call(self, method: str, path: str, form: Any = None, *, token: str = "") -> Any:
         """One request of an operator; the JSON of the answer (text as it is)."""
-        return OperatorClient(self.url, token).call(method, path, form)
+        return OperatorClient(self.admin_url, token).call(method, path, form)

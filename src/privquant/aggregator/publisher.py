@@ -12,8 +12,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from privquant.aggregator.campaign_protocol import CampaignProtocol
-from privquant.aggregator.store.base import CampaignRow, DeviceStore
-from privquant.aggregator.store.operator_queries import manifest_of
+from privquant.aggregator.store.base import CampaignRow, Counts, DeviceStore
+from privquant.aggregator.store.operator_queries import is_shuffled, manifest_of
 from privquant.errors import ProtocolError
 from privquant.messages import Query
 
@@ -21,9 +21,15 @@ from privquant.messages import Query
 class Publisher:
     """Keeps one protocol per open campaign; after a restart it is made again from the counts."""
 
-    def __init__(self, store: DeviceStore, on_publish: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        store: DeviceStore,
+        on_publish: Callable[[str], Awaitable[None]],
+        on_counts: Callable[[int, list[Counts]], Awaitable[None]] | None = None,
+    ) -> None:
         self._store = store
         self._on_publish = on_publish
+        self._on_counts = on_counts
         self._protocols: dict[str, CampaignProtocol] = {}
         self._due: dict[str, int] = {}
 
@@ -33,7 +39,7 @@ class Publisher:
             self._protocols.clear()
             self._due.clear()
             return False
-        rows = await self._store.campaigns(live=True)
+        rows = [row for row in await self._store.campaigns(live=True) if not is_shuffled(row.envelope)]
         for row in rows:
             told = self._protocols[row.id].protocol.heard if row.id in self._protocols else 0
             if row.heard >= self._due.get(row.id, 0) or row.heard < told:
@@ -59,6 +65,8 @@ class Publisher:
             # Counts that went down: a store restored from a backup under a running server.
             self._protocols.pop(row.id, None)
             queries, due = await asyncio.to_thread(next_queries)
-        await self._store.publish(row.no, queries)
+        await self._store.publish(row.no, queries, sum(count.answered for count in counts))
         self._due[row.id] = due
+        if self._on_counts is not None:
+            await self._on_counts(row.no, counts)
         await self._on_publish(row.id)

@@ -18,7 +18,10 @@ RETRY_SECONDS = 2
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer, which is also an ASGI application that gives it. allow: the methods the address takes."""
+    """An answer, which is also an ASGI application that gives it.
+
+    allow: the methods the address takes. close: the rest of the request is not worth reading.
+    """
 
     status: int
     body: bytes
@@ -26,6 +29,7 @@ class Reply:
     retry_after: int | None = None
     immutable: bool = False
     allow: str | None = None
+    close: bool = False
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         headers = [
@@ -38,8 +42,8 @@ class Reply:
             headers.append((b"retry-after", b"%d" % self.retry_after))
         if self.allow is not None:
             headers.append((b"allow", self.allow.encode("ascii")))
-        if self.status in (408, 413):
-            headers.append((b"connection", b"close"))  # the rest of the body is not worth reading
+        if self.close:
+            headers.append((b"connection", b"close"))
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else self.body})
 

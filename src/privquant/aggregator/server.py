@@ -1,10 +1,15 @@
-"""`privquant serve`: one process, or on PostgreSQL several that share one port."""
+"""`privquant serve`: one process, or on PostgreSQL several that share one port.
+
+There are two listeners: what anybody may reach (devices, invite pages), and what is for operators (their API,
+health, metrics), by default on this machine only.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import fcntl
+import math
 import signal
 import socket
 import sys
@@ -15,16 +20,18 @@ from typing import IO, TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from privquant._numba import stay_interpreted
-from privquant.aggregator import logs
+from privquant.aggregator import connections, logs
 from privquant.aggregator.causes import cause_of
 from privquant.aggregator.keys import has_keys, open_keys
 from privquant.aggregator.settings import Settings, settings_from
-from privquant.aggregator.workers import inherited, supervise
+from privquant.aggregator.workers import Listeners, inherited, supervise
 from privquant.errors import InvalidInput, PrivquantError
 
 if TYPE_CHECKING:
+    from privquant.aggregator.asgi import AsgiApp
     from privquant.aggregator.service import Service
 
 _DATABASE_SECONDS = 15.0
@@ -42,22 +49,25 @@ def run(settings: Settings) -> int:
         _database_answers(settings)
     guard = _alone(settings)
     try:
-        with _bound(settings) as listening:
+        with (
+            _bound(settings.host, settings.port, settings.workers) as public,
+            _bound(settings.admin_host, settings.admin_port, settings.workers) as admin,
+        ):
             if not has_keys(settings.keys):
                 _no_campaigns_yet(settings)
             open_keys(settings.keys)  # made here if there is none, and not by each of several workers
             if settings.workers > 1:
-                return supervise(settings, listening)
-            serve(settings, listening)
+                return supervise(settings, Listeners(public, admin))
+            serve(settings, Listeners(public, admin))
             return 0
     finally:
         if guard is not None:
             guard.close()
 
 
-def serve(settings: Settings, listening: socket.socket, on_ready: Callable[[], None] = lambda: None) -> None:
-    """Serve in this process, on a socket that is bound; `StartFailed` in one line if that cannot be."""
-    from privquant.aggregator.api import build_api
+def serve(settings: Settings, listening: Listeners, on_ready: Callable[[], None] = lambda: None) -> None:
+    """Serve in this process, on sockets that are bound; `StartFailed` in one line if that cannot be."""
+    from privquant.aggregator.api import build_admin_api, build_public_api
     from privquant.aggregator.asgi import AsgiApp
     from privquant.aggregator.service import Service
 
@@ -66,8 +76,20 @@ def serve(settings: Settings, listening: socket.socket, on_ready: Callable[[], N
     # The thread that commits waits for the interpreter's lock twice a group, by default up to 5 ms each time.
     sys.setswitchinterval(0.0005)
     service = Service(settings)
-    config = uvicorn.Config(
-        AsgiApp(service, build_api(service)),
+    public = _config(AsgiApp(service, build_public_api(service), devices=True), 10_000)
+    admin = _config(AsgiApp(service, build_admin_api(service), devices=False), 1_000)
+    connections.allow_many()
+    server = _Server(public, service, _AdminServer(admin), listening.admin, on_ready)
+    server.run([listening.public])
+    if server.failure is not None:
+        raise StartFailed(cause_of(server.failure)) from server.failure
+
+
+def _config(app: AsgiApp, most_connections: int) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=connections.bounded(AutoHTTPProtocol),
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
@@ -75,22 +97,50 @@ def serve(settings: Settings, listening: socket.socket, on_ready: Callable[[], N
         proxy_headers=False,
         timeout_graceful_shutdown=20,
         timeout_keep_alive=30,
-        limit_concurrency=10_000,
+        limit_concurrency=most_connections,
         backlog=4_096,
         lifespan="off",
     )
-    server = _Server(config, service, on_ready)
-    server.run([listening])
-    if server.failure is not None:
-        raise StartFailed(cause_of(server.failure)) from server.failure
+
+
+class _AdminServer(uvicorn.Server):
+    """Beside the other one: signals are not its business, and a crowd of devices takes none of its connections."""
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % connections.SWEEP_TICKS == 0:
+            # No bound on a request: to erase a campaign takes as long as it takes.
+            connections.sweep(self.server_state.connections, math.inf)
+        return await super().on_tick(counter)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def begin(self, listening: socket.socket) -> None:
+        self._running = asyncio.create_task(self.serve([listening]), name="admin")
+        while not self.started and not self._running.done():
+            await asyncio.sleep(0.01)
+
+    async def end(self) -> None:
+        self.should_exit = True
+        await self._running
 
 
 class _Server(uvicorn.Server):
     """Runs the service around the HTTP server. Being told to stop is its success: no signal is passed on."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        service: Service,
+        admin: _AdminServer,
+        admin_socket: socket.socket,
+        on_ready: Callable[[], None],
+    ) -> None:
         super().__init__(config)
         self._service = service
+        self._admin = admin
+        self._admin_socket = admin_socket
         self._on_ready = on_ready
         self.failure: Exception | None = None
 
@@ -101,11 +151,19 @@ class _Server(uvicorn.Server):
             self.failure, self.should_exit = error, True
             return
         await super().startup(sockets)
+        await self._admin.begin(self._admin_socket)  # which says "ready": devices are let in before
         self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._service.live.end_streams()  # else they would be waited for
         await super().shutdown(sockets)
+        await self._admin.end()
         await self._service.stop()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % connections.SWEEP_TICKS == 0:
+            connections.sweep(self.server_state.connections, connections.LONGEST_REQUEST)
+        return await super().on_tick(counter)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -162,25 +220,23 @@ def _no_campaigns_yet(settings: Settings) -> None:
         )
 
 
-def _bound(settings: Settings) -> socket.socket:
-    """The socket to listen on. That it cannot be had is said in plain words before anything is started."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+def _bound(host: str, port: int, workers: int) -> socket.socket:
+    """A socket to listen on. That it cannot be had is said in plain words before anything is started."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     # Workers whose supervisor was killed let go of the port within a moment.
-    give_up = time.monotonic() + (_PORT_SECONDS if settings.workers > 1 else 0.0)
+    give_up = time.monotonic() + (_PORT_SECONDS if workers > 1 else 0.0)
     while True:
         try:
-            bound.bind((settings.host, settings.port))
+            bound.bind((host, port))
             return bound
         except OSError as error:
             if error.errno == errno.EADDRINUSE and time.monotonic() < give_up:
                 time.sleep(0.1)
                 continue
             bound.close()
-            raise InvalidInput(
-                f"cannot listen on {settings.host}, port {settings.port}: {error.strerror or error}"
-            ) from error
+            raise InvalidInput(f"cannot listen on {host}, port {port}: {error.strerror or error}") from error
 
 
 def _alone(settings: Settings) -> IO[str] | None:

@@ -6,18 +6,27 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from privquant.aggregator import metrics
+from privquant.aggregator.announcer import Announcer
 from privquant.aggregator.campaign_cache import CampaignCache
+from privquant.aggregator.campaign_metrics import CampaignMetrics
+from privquant.aggregator.campaign_picture import picture
 from privquant.aggregator.campaigns import Campaigns, WrongState
 from privquant.aggregator.causes import DAMAGED
 from privquant.aggregator.devices import DeviceRoutes
+from privquant.aggregator.estimator import Estimator
 from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.health import PROBE_SECONDS, Health
 from privquant.aggregator.keys import KeyMissing, KeyUnusable, open_keys
+from privquant.aggregator.live import Live
 from privquant.aggregator.logs import say
 from privquant.aggregator.publisher import Publisher
+from privquant.aggregator.retention import Retention
 from privquant.aggregator.settings import Settings
+from privquant.aggregator.shuffle_batches import BatchRoutes
+from privquant.aggregator.snapshots import Snapshots
 from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, DeviceStore, Unavailable
 from privquant.aggregator.store.migrate import migrate, open_engine
 from privquant.aggregator.store.operator_queries import manifest_of
@@ -26,7 +35,10 @@ from privquant.wire import Manifest, fingerprint
 
 _SWEEP = 10.0  # seconds between two sweeps of what the database itself remembers
 _SEAL = 1.0
+_TICK = 4.0  # seconds; who was asked and stays away frees its place after the second tick
+_ANNOUNCE = 0.25
 _DEADLINES = 5.0
+_RETENTION = 60.0
 
 
 def open_device_store(settings: Settings) -> DeviceStore:
@@ -48,34 +60,57 @@ class Service:
         self._last_sweep = 0.0
         self._leads = False
         self._manifests: dict[str, Manifest] = {}
+        self._round_over = asyncio.Event()
         self.health = Health()
         self.started = False
 
     async def start(self) -> None:
         await migrate(self.engine)
         self.store = open_device_store(self.settings)
+        metrics.Stepped.step = self.settings.snapshot_reports
         self.group = GroupCommit(self._timed_commit)
         self.cache = CampaignCache(self.store, self.keys)
-        self.campaigns = Campaigns(self.engine, self.store, self.keys, self.settings.url)
+        self.campaigns = Campaigns(
+            self.engine,
+            self.store,
+            self.keys,
+            self.settings.url,
+            behind=self.settings.snapshot_reports,
+            waiting=self.cache.waiting,
+        )
         self.devices = DeviceRoutes(self.cache, self.group, self.store.link_secret, self.settings.lease_minutes)
-        self._publisher = Publisher(self.store, self.cache.refresh_one)
+        self.batches = BatchRoutes(self.engine, self.cache, self.keys, self._round_over.set)
+        self._announcer = Announcer(self.engine, self.keys, self.health)
+        self._publisher = Publisher(
+            self.store, self.cache.refresh_one, Snapshots(self.engine, self.settings.snapshot_reports).advance
+        )
+        self._estimator = Estimator()
+        self.live = Live(partial(picture, self.campaigns, self._estimator))
         self.group.start()
         self._repeat("refresh", self.settings.refresh, self.cache.refresh)
         self._repeat("publish", self.settings.publish, self._publish)
+        self._repeat("announce", 0.01, self._announce)
         self._repeat("seal", _SEAL, self._seal)
+        self._repeat("tick", _TICK, self._tick)
         for name, work in (("probe", self._probe), ("keys", self._check_keys)):
             await self._done(name, work)  # nobody is told "ready" before it is known
             self._repeat(name, PROBE_SECONDS, work)
         self._repeat("deadlines", _DEADLINES, self._close_over)
+        self._retention = Retention(self.campaigns)
+        self.campaign_metrics = CampaignMetrics(self.campaigns, self.health)
+        self._repeat("retention", _RETENTION, self._erase_old)
         self.started = True
         say("started", store="postgresql" if self.settings.database else "sqlite")
 
     async def stop(self) -> None:
         """Commit what was taken in, then close."""
         self.started = False
+        await self.live.stop()
+        await self._estimator.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._announcer.stop()
         await self.group.stop()
         await self.store.close()
         await self.engine.dispose()
@@ -110,6 +145,10 @@ class Service:
                     await self.campaigns.close(row.id, "server", "the deadline has passed")
                 await self.cache.refresh_one(row.id)
 
+    async def _erase_old(self) -> None:
+        if self._leads:
+            await self._retention.turn()
+
     async def _live(self) -> list[tuple[CampaignRow, Manifest]]:
         """Running campaigns; a manifest never changes, so each is read once."""
         rows = await self.store.campaigns(live=True)
@@ -135,6 +174,14 @@ class Service:
         if not self._leads:
             await asyncio.sleep(1.0)
 
+    async def _announce(self) -> None:
+        """At once when a round ended here, and now and then: it may have ended in another process."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._round_over.wait(), _ANNOUNCE)
+        self._round_over.clear()
+        if self._leads:
+            await self._announcer.turn(await self._live())
+
     async def _seal(self) -> None:
         if not self._leads:
             return
@@ -144,6 +191,10 @@ class Service:
         if time.monotonic() - self._last_sweep > _SWEEP:
             await self.store.sweep()
             self._last_sweep = time.monotonic()
+
+    async def _tick(self) -> None:
+        if self._leads:
+            await self.store.tick(int(time.time() // 60))
 
     def _repeat(self, name: str, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         self._tasks.append(asyncio.create_task(self._every(name, seconds, work), name=name))

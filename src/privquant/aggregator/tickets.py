@@ -9,6 +9,7 @@ From the token hash h a device sends, and a secret only the key folder has, one 
     ticket  the query and a MAC over (h, query). A ticket is only ever made for the box that was committed first,
             so a valid ticket is the token's one and only ticket and a report needs no lookup.
     wave    HMAC(secret, h) modulo the number of waves: a device cannot choose when it answers.
+    phase   the same for the moments at which a token has its turn (see aggregator.pace).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
+from privquant.aggregator.pace import LONGEST_PERIOD
 from privquant.errors import PrivquantError
 from privquant.messages import Query
 
@@ -49,6 +51,11 @@ class TicketOffice:
     def wave(self, token_hash: bytes, waves: int) -> int:
         drawn = hmac.digest(self.secret, b"wave" + token_hash, hashlib.sha256)
         return int.from_bytes(drawn[:16], "big") % waves
+
+    def phase(self, token_hash: bytes) -> float:
+        """Seconds into the longest period at which the token's turn begins."""
+        drawn = hmac.digest(self.secret, b"turn" + token_hash, hashlib.sha256)
+        return int.from_bytes(drawn[:8], "big") / 2**64 * LONGEST_PERIOD
 
     def ticket(self, token_hash: bytes, query: Query) -> str:
         packed = _QUERY.pack(query.phase, query.arm, query.threshold)

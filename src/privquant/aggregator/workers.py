@@ -26,6 +26,7 @@ from privquant.aggregator.settings import Settings
 from privquant.errors import PrivquantError
 
 _LISTENING = "PRIVQUANT_LISTENING_FD"
+_ADMIN = "PRIVQUANT_ADMIN_FD"
 _SUPERVISOR = "PRIVQUANT_SUPERVISOR_FD"
 _READY = b"\x00"
 _MOST_WORDS = 500
@@ -38,6 +39,14 @@ _LAST_SECONDS = 30.0  # a worker without supervisor may take to finish the reque
 
 class WorkerFailed(PrivquantError):
     """A worker cannot start, so neither can the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """The bound sockets of a server: for devices, and for operators."""
+
+    public: socket.socket
+    admin: socket.socket
 
 
 @dataclass(slots=True)
@@ -63,8 +72,8 @@ class Worker:
             self.failures = 0
 
 
-def supervise(settings: Settings, listening: socket.socket) -> int:
-    """Keep `settings.workers` workers on one bound socket until told to stop; the exit code.
+def supervise(settings: Settings, listening: Listeners) -> int:
+    """Keep `settings.workers` workers on bound sockets until told to stop; the exit code.
 
     A worker that ends is started anew. `WorkerFailed` if one of the first cannot start, or if a later one could not
     in `ATTEMPTS` tries.
@@ -83,12 +92,13 @@ def supervise(settings: Settings, listening: socket.socket) -> int:
 
 
 class _Crew:
-    def __init__(self, settings: Settings, listening: socket.socket, samples: Path) -> None:
+    def __init__(self, settings: Settings, listening: Listeners, samples: Path) -> None:
         self._listening = listening
         self._samples = samples
         self._environment = os.environ | settings.environment() | {"PRIVQUANT_WORKERS": "1"}
         self._environment |= {
-            _LISTENING: str(listening.fileno()),
+            _LISTENING: str(listening.public.fileno()),
+            _ADMIN: str(listening.admin.fileno()),
             "PROMETHEUS_MULTIPROC_DIR": str(samples),
         }
         self._stopping = False
@@ -99,7 +109,7 @@ class _Crew:
         with theirs:
             command = [sys.executable, "-m", "privquant.aggregator.server"]
             environment = self._environment | {_SUPERVISOR: str(theirs.fileno())}
-            given = (self._listening.fileno(), theirs.fileno())
+            given = (self._listening.public.fileno(), self._listening.admin.fileno(), theirs.fileno())
             return Worker(subprocess.Popen(command, env=environment, pass_fds=given), mine, failures)
 
     def stop(self) -> None:
@@ -167,9 +177,9 @@ class SupervisorLine:
         os._exit(1)
 
 
-def inherited() -> tuple[socket.socket, SupervisorLine] | None:
-    """The listening socket and the line to the supervisor, if this process is a worker."""
+def inherited() -> tuple[Listeners, SupervisorLine] | None:
+    """The listening sockets and the line to the supervisor, if this process is a worker."""
     if _LISTENING not in os.environ:
         return None
-    listening = socket.socket(fileno=int(os.environ[_LISTENING]))
+    listening = Listeners(*(socket.socket(fileno=int(os.environ[name])) for name in (_LISTENING, _ADMIN)))
     return listening, SupervisorLine(socket.socket(fileno=int(os.environ[_SUPERVISOR])))

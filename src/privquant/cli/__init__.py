@@ -16,7 +16,19 @@ from privquant.errors import InvalidInput, MissingDependency, PrivquantError
 
 # How `--help` orders the verbs; a verb module not named here comes last.
 _ORDER = (
-    *("demo", "estimate", "plan", "account", "audit", "policy", "answer", "serve", "campaign", "operator"),
+    *(
+        "demo",
+        "estimate",
+        "plan",
+        "account",
+        "audit",
+        "policy",
+        "answer",
+        "serve",
+        "campaign",
+        "operator",
+        "shuffler",
+    ),
     *("compare", "published", "sweep", "paper"),
 )
 

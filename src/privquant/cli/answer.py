@@ -45,6 +45,7 @@ def answer(
         Path | None,
         typer.Option(envvar="PRIVQUANT_LEDGER", help="Where answers are kept, if not where the policy says."),
     ] = None,
+    code: Annotated[str | None, typer.Option(help="The code of an open link that needs one.")] = None,
     patience: Annotated[float, typer.Option(help="Seconds to go on trying before giving up for now.")] = 60.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -63,10 +64,10 @@ def answer(
     number = _number(sys.stdin.read(LONGEST_VALUE + 1) if value in (None, "-") else str(value))
     waits = Patience(total=patience, request=min(10.0, patience))
     try:
-        receipt = Device(rules, ledger=ledger, patience=waits).answer(invite, number)
+        receipt = Device(rules, ledger=ledger, patience=waits).answer(invite, number, code=code)
     except NotAnswered as refusal:
         raise said_no(refusal, as_json) from None
-    if receipt.status == "counted":
+    if receipt.sent_now:
         _say_if_clamped(number, rules.measurements[receipt.measurement].domain)
     typer.echo(json.dumps({"answered": True, **receipt.to_dict()}) if as_json else _sentence(receipt))
 
@@ -115,11 +116,19 @@ def _say_if_clamped(number: float, domain: Domain) -> None:
 
 
 def _sentence(receipt: Receipt) -> str:
-    how = "Answered" if receipt.status == "counted" else "Answered before, and no further bit leaves"
+    how = "Answered" if receipt.sent_now else "Answered before, and no further bit leaves"
+    more = receipt.shuffled
+    sealed = "" if more is None else f", sealed to the issuer, in round {more.round}"
+    sums = f"{receipt.spent} of {receipt.lifetime}"
+    if more is not None:
+        sums = (
+            f"epsilon {sums}, delta {more.spent_delta} of {more.lifetime_delta}, local epsilon "
+            f"{more.spent_local_epsilon} of {more.lifetime_local_epsilon}"
+        )
     return (
         f"{how}: is {receipt.measurement} at most {receipt.asked}? "
-        f"The one bit that left this device is {receipt.bit}. {receipt.guarantee} "
-        f"Spent so far on this measurement: {receipt.spent} of {receipt.lifetime}."
+        f"The one bit that left this device{sealed} is {receipt.bit}. {receipt.guarantee} "
+        f"Spent so far on this measurement: {sums}."
     )
 
 

@@ -17,16 +17,14 @@ from privquant.cli._quantiles import quantiles_of
 from privquant.cli._server import call
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.messages import Guarantee, Rank, error_statement
-from privquant.validation import check_count
+from privquant.validation import check_choice, check_count
 
 _CALL = 100_000  # invites a request
 _AMPLE = 10  # more invites than this many for each person planned is likely a slip of the finger
 
-Server = Annotated[
-    str, typer.Option(envvar="PRIVQUANT_SERVER", help="Address of the server, e.g. https://ask.example.org.")
-]
+Server = Annotated[str, typer.Option(envvar="PRIVQUANT_SERVER", help="Address of the server's admin port.")]
 Identity = Annotated[str, typer.Argument(help="The campaign's id, or enough of its start to be the only one.")]
-HERE = "http://127.0.0.1:8470"
+HERE = "http://127.0.0.1:8471"
 
 
 def register(app: typer.Typer) -> None:
@@ -43,6 +41,7 @@ def register(app: typer.Typer) -> None:
         group.command(name, help=text)(_turn(name))
     group.command("close")(close)
     group.command("export")(export)
+    group.command("merge")(merge)
     group.command("verify")(verify)
     group.command("delete")(delete)
     app.add_typer(group, name="campaign")
@@ -66,9 +65,37 @@ def create(
     waves: Annotated[int, typer.Option(help="Admit tokens in this many waves; needs --wave-seconds.")] = 1,
     wave_seconds: Annotated[int, typer.Option(help="With --waves: seconds between two of them.")] = 0,
     days: Annotated[float, typer.Option(help="Deadline, from now.")] = 30.0,
+    keep: Annotated[
+        str | None,
+        typer.Option(help="Erase it so long after closing, e.g. 90d.", show_default="until it is deleted"),
+    ] = None,
+    pace: Annotated[
+        str | None,
+        typer.Option(help="Ask at most this share of those heard at a time, or off.", show_default="0.15"),
+    ] = None,
+    trust: Annotated[str, typer.Option(help="local, or shuffle: a second party mixes the answers.")] = "local",
+    delta: Annotated[float | None, typer.Option(help="With --trust shuffle: chance that epsilon fails.")] = None,
+    cap: Annotated[
+        float | None, typer.Option(help="With --trust shuffle: largest epsilon if both parties collude.")
+    ] = None,
+    colluding: Annotated[
+        float, typer.Option(help="With --trust shuffle: share of reports that may be the aggregator's own.")
+    ] = 0.0,
+    drop_outs: Annotated[
+        float, typer.Option(help="With --trust shuffle: share of the users who will not answer.")
+    ] = 0.0,
+    shuffler: Annotated[
+        str | None, typer.Option(help="With --trust shuffle: address of the shuffler, from `shuffler key`.")
+    ] = None,
+    shuffler_key: Annotated[
+        str | None, typer.Option(help="With --trust shuffle: public key of the shuffler, from `shuffler key`.")
+    ] = None,
     server: Server = HERE,
 ) -> None:
-    """Publish a campaign and print its id. It can never be changed afterwards."""
+    """Publish a campaign and print its id. It can never be changed afterwards.
+
+    With --trust shuffle: what its rounds are, and what the shuffler's operator is to run, are printed too.
+    """
     check_count(users, "--users", 1)
     if not 0 < days <= 36_500:
         raise InvalidInput(f"--days must be above 0 and at most 36500, got {days:g}")
@@ -89,7 +116,23 @@ def create(
         "waves": {"count": waves, "seconds": wave_seconds},
         "deadline": int(time.time() + days * 86_400),
     }
-    typer.echo(call(server, "POST", "/v1/campaigns", form)["id"])
+    if keep is not None:
+        form["keep_days"] = _days(keep)
+    if pace is not None:
+        form["pace"] = _share(pace)
+    shuffled = {"delta": delta, "address": shuffler, "key": shuffler_key}
+    if check_choice(trust, "--trust", ("local", "shuffle")) == "shuffle":
+        for name, value in (("--delta", delta), ("--shuffler", shuffler), ("--shuffler-key", shuffler_key)):
+            if value is None:
+                raise InvalidInput(f"--trust shuffle needs {name}; `privquant shuffler key` prints the shuffler's")
+        form["shuffle"] = shuffled | {"cap": cap, "colluding": colluding, "drop_outs": drop_outs}
+    elif any(value is not None for value in (*shuffled.values(), cap)) or colluding or drop_outs:
+        raise InvalidInput("--delta, --cap, --colluding, --drop-outs and --shuffler go with --trust shuffle")
+    made = call(server, "POST", "/v1/campaigns", form)
+    if made.get("join"):
+        typer.echo(made["plan"], err=True)
+        typer.echo(f"the shuffler's operator runs: privquant shuffler join '{made['join']}'", err=True)
+    typer.echo(made["id"])
 
 
 def show_all(
@@ -104,7 +147,8 @@ def show_all(
         typer.echo("there is no campaign yet; `privquant campaign create` makes one", err=True)
     for line in found:
         heard = f"{line['heard']} of {line['planned_users']}"
-        typer.echo(f"{line['id'][:16]}  {line['state']:<7} {heard:<20} {line['measurement']}")
+        alarm = "  ALARM" if line["alarm"] else ""
+        typer.echo(f"{line['id'][:16]}  {line['state']:<7} {heard:<20} {line['measurement']}{alarm}")
 
 
 def show(
@@ -116,13 +160,30 @@ def show(
     found = call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}")
     if as_json:
         # The service says the guarantee in words; an estimate has it as an object wherever it is printed.
-        promised = Guarantee("local", found["epsilon"]).to_dict()
+        shuffled = found.get("shuffle")
+        promised = shuffled["guarantee"] if shuffled else Guarantee("local", found["epsilon"]).to_dict()
         estimates = [estimate | {"guarantee": promised} for estimate in found["estimates"]]
         typer.echo(json.dumps(found | {"estimates": estimates}, indent=2))
         return
     typer.echo(f"{found['manifest']['measurement']}: {found['manifest']['question']}")
-    typer.echo(f"{found['state']}, {found['heard']} of {found['planned_users']} answered")
-    for estimate in found["estimates"]:
+    typer.echo(f"{found['state']}, {found['heard']} of {found['planned_users']} answered{_behind(found)}")
+    if found.get("pace") is not None and found["state"] == "open":
+        typer.echo(_pace_words(**found["pace"]))
+    if found.get("shuffle"):
+        typer.echo(found["shuffle"]["standing"])
+    _say_estimates(found["estimates"])
+    if (kept := _kept(found)) is not None:
+        typer.echo(kept)
+    typer.echo(found["privacy"])
+    if found.get("shuffle"):
+        typer.echo(found["shuffle"]["table"])
+    typer.echo(found["poisoning"])
+    for alarm in found["alarms"]:
+        typer.echo(f"ALARM: {alarm}")
+
+
+def _say_estimates(estimates: list[dict[str, Any]]) -> None:
+    for estimate in estimates:
         shown = "no answer yet" if estimate["value"] is None and not estimate["bin"] else estimate["value"]
         where = f" in {estimate['bin']}" if estimate["bin"] else ""
         typer.echo(f"quantile {estimate['quantile']:g}: {shown}{where}")
@@ -132,10 +193,29 @@ def show(
                 typer.echo(f"  {statement}")
         for note in estimate["notes"]:
             typer.echo(f"  {note}")
-    typer.echo(found["privacy"])
-    typer.echo(found["poisoning"])
-    for alarm in found["alarms"]:
-        typer.echo(f"ALARM: {alarm}")
+
+
+def _days(text: str) -> int:
+    number = text.removesuffix("d")
+    if not (text.endswith("d") and number.isdecimal() and 1 <= int(number) <= 36_500):
+        raise InvalidInput(f"--keep is a number of days from 1d to 36500d, such as 90d, got {text!r}")
+    return int(number)
+
+
+def _kept(found: dict[str, Any]) -> str | None:
+    """When the campaign is erased by itself, in words."""
+    if found.get("keep_days") is None:
+        return None
+    if found["closed"] is None:
+        return f"It is erased by itself {found['keep_days']} days after it is closed."
+    day = time.gmtime(found["closed"] + found["keep_days"] * 86_400)
+    return f"It is erased by itself after {time.strftime('%Y-%m-%d %H:%M UTC', day)}."
+
+
+def _behind(found: dict[str, Any]) -> str:
+    if not found["behind"]:
+        return ""
+    return f" (until it is closed, numbers stay at least {found['behind']} answers behind)"
 
 
 def invites(
@@ -194,11 +274,19 @@ def _bar(total: int) -> Iterator[Callable[[int], None]]:
 def link(
     campaign: Identity,
     places: Annotated[int, typer.Argument(help="How many may answer through it.")],
+    code: Annotated[bool, typer.Option("--code", help="It needs a code beside it, which is printed too.")] = False,
     server: Server = HERE,
 ) -> None:
-    """Print one open link for many people. A new one replaces the old."""
+    """Print one open link for many people. A new one replaces the old.
+
+    Whoever has the link can answer through it, and more than once: for one answer a person hand out invites.
+    """
     identity = _whole(server, campaign)
-    typer.echo(call(server, "POST", f"/v1/campaigns/{identity}/link", {"places": places})["invite"])
+    form = {"places": places} | ({"code": True} if code else {})
+    made = call(server, "POST", f"/v1/campaigns/{identity}/link", form)
+    typer.echo(made["invite"])
+    if code:
+        typer.echo(f"code: {made['code'][:4]}-{made['code'][4:]}")
 
 
 def _turn(name: str) -> Any:
@@ -226,9 +314,43 @@ def export(campaign: Identity, server: Server = HERE) -> None:
     typer.echo(json.dumps(call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}/export"), indent=1))
 
 
-def verify(campaign: Identity, server: Server = HERE) -> None:
-    """Rebuild the estimate from the log of reports and compare; exit code 1 if anything differs."""
+def merge(
+    exports: Annotated[list[Path], typer.Argument(help="What `campaign export` wrote at each aggregator.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Add up the counts of several aggregators of one campaign, and print what they say. Needs no server."""
+    from privquant.aggregator.merging import merged_estimates
+
+    forms = []
+    for path in exports:
+        try:
+            forms.append(json.loads(path.read_text()))
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"{path} cannot be read as an export: {error}") from error
+    found = [estimate.to_dict() for estimate in merged_estimates(forms)]
+    if as_json:
+        typer.echo(json.dumps({"aggregators": len(forms), "estimates": found}, indent=1))
+        return
+    typer.echo(f"{found[0]['users']} answers of {len(forms)} aggregators")
+    _say_estimates(found)
+
+
+def verify(
+    campaign: Identity,
+    against: Annotated[
+        Path | None,
+        typer.Option(help="The shuffler's books (`privquant shuffler show ID --json`): compare batches."),
+    ] = None,
+    server: Server = HERE,
+) -> None:
+    """Rebuild the estimate from the log of reports and compare; exit code 1 if anything differs.
+
+    While the campaign runs it says whether they agree, and no number.
+    """
     found = call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}/verify")
+    if against is not None:
+        differ = differing_batches(found, json.loads(against.read_text()))
+        found |= {"ok": found["ok"] and not differ, "differs_from_shuffler": differ}
     typer.echo(json.dumps(found, indent=1))
     if not found["ok"]:
         raise typer.Exit(1)
@@ -252,10 +374,44 @@ def delete(
         raise typer.Exit(1)
 
 
+def differing_batches(found: dict[str, Any], books: dict[str, Any]) -> list[str]:
+    """Where the rounds of an aggregator's `verify` and those of the shuffler's books do not say the same."""
+    if books.get("id") != found["campaign"] or found.get("rounds") is None:
+        raise InvalidInput("these are the books of another campaign, or this one is not shuffled")
+    theirs = {row["round"]: row for row in books["rounds"]}
+    said = []
+    for row in found["rounds"]:
+        other = theirs.get(row["round"], {"state": "unknown", "reports": 0, "batch": None})
+        same_state = (row["state"], other["state"]) in (("counted", "forwarded"), ("dropped", "dropped"))
+        under_way = row["state"] == "announced" or (row["state"], other["state"]) == ("counted", "closed")
+        same_batch = (row["batch"], row["reports"]) == (
+            None if other["state"] == "dropped" else other["batch"],
+            other["reports"],
+        )
+        if not under_way and not (same_state and same_batch):
+            said.append(
+                f"round {row['round']}: {row['state']} with {row['reports']} reports here, {other['state']} with "
+                f"{other['reports']} at the shuffler"
+            )
+    return said
+
+
 def _domain(low: str | None, high: str | None, bins: int | None, log: bool) -> dict[str, Any]:
     form = domain_of(low, high, bins, log).to_dict()
     # Whole numbers travel as texts, which no reader of JSON rounds.
     return {name: str(value) if isinstance(value, int) else value for name, value in form.items()}
+
+
+def _share(text: str) -> float:
+    try:
+        return 0.0 if text == "off" else float(text)
+    except ValueError:
+        raise InvalidInput(f"--pace is a share of those heard, such as 0.1, or off; got {text!r}") from None
+
+
+def _pace_words(share: float, at_a_time: int, waiting: int, wait_seconds: int) -> str:
+    words = f"at most {at_a_time} asked at a time ({share:g} of those heard)"
+    return words + (f"; {waiting} wait, the last ones served waited {wait_seconds} s" if waiting else "")
 
 
 def _option(text: str) -> tuple[str, str | int | bool]:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from privquant.cli._engine import Engine, executor_of
 from privquant.cli._out import check_out
 from privquant.errors import InvalidInput
 from privquant.validation import check_choice
@@ -24,6 +25,7 @@ def compare(
     data_sets: Annotated[int, typer.Option(help="Drawn data sets a cell, among which the runs divide.")] = 500,
     seed: Annotated[int, typer.Option(help="Root seed; every cell derives its own from it.")] = 1,
     workers: Annotated[int, typer.Option(help="Processes; 0 is all cores. The numbers do not depend on it.")] = 0,
+    engine: Engine = None,
     quick: Annotated[bool, typer.Option("--quick", help="A twentieth of the runs.")] = False,
     out: Annotated[Path | None, typer.Option(help="Also write every cell here, as .csv or .parquet.")] = None,
     resume: Annotated[
@@ -49,7 +51,10 @@ def compare(
     wanted = runs(trials, data_sets, 20 if quick else 1)
     cells = [cell for study in studies for cell in study.cells(wanted)]
     try:
-        results = run_cells(cells, seed=seed, workers=workers, out=out, resume=resume, progress=True)
+        with executor_of(engine, workers) as executor:
+            results = run_cells(
+                cells, seed=seed, workers=workers, executor=executor, out=out, resume=resume, progress=True
+            )
     except KeyboardInterrupt:
         kept = "finished cells are kept; go on with --resume" if out else "nothing is kept without --out"
         typer.echo(f"interrupted: {kept}", err=True)

@@ -40,6 +40,7 @@ def register(app: typer.Typer) -> None:
         "rotate-key": rotate_key,
         "backup": backup,
         "restore": restore,
+        "schema": schema,
     }
     for name, command in commands.items():
         group.command(name)(_in_one_line(command))
@@ -53,7 +54,7 @@ def _in_one_line(command: Callable[..., None]) -> Callable[..., None]:
     def said(*arguments: Any, **options: Any) -> None:
         try:
             command(*arguments, **options)
-        except (PrivquantError, ImportError, click.exceptions.ClickException, click.exceptions.Exit, click.Abort):
+        except (PrivquantError, ImportError, typer.Exit, typer.Abort, click.exceptions.ClickException):
             raise
         except Exception as error:
             from privquant.aggregator.causes import cause_of
@@ -151,6 +152,42 @@ def restore(
     settings = _settings(data, database)
     put_back(settings, source)
     typer.echo(f"restored to {settings.data}", err=True)
+
+
+def schema(
+    to: Annotated[str | None, typer.Option(help="Turn the tables back to this older schema.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    data: Data = None,
+    database: Database = None,
+) -> None:
+    """Say whether the tables fit this version; exit code 1 if not. With --to, turn them back for an older one."""
+    from privquant.aggregator.store.migrate import open_engine, schema_of, turn_back
+
+    settings = _existing(data, database)
+
+    async def run() -> tuple[str | None, list[str]]:
+        engine = open_engine(settings)
+        try:
+            if to is not None:
+                await turn_back(engine, to)
+            return await schema_of(engine)
+        finally:
+            await engine.dispose()
+
+    if to is not None and not yes:
+        typer.confirm(f"Stop all servers first. Turn the tables back to {to}, and lose what was added?", abort=True)
+    found, known = asyncio.run(run())
+    if found == known[-1]:
+        typer.echo(f"the tables are of schema {found}, which is this version's")
+        return
+    if found is None:
+        said = "there are no tables yet; the first start makes them"
+    elif found in known:
+        said = f"the tables are of schema {found}; this version's is {known[-1]}, and its start upgrades them"
+    else:
+        said = f"the tables are of schema {found}, made by a newer version; this one knows up to {known[-1]}"
+    typer.echo(said)
+    raise typer.Exit(1)
 
 
 def _settings(data: Path | None, database: str | None) -> Settings:

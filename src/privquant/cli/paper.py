@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from privquant.cli._engine import Engine, executor_of
+
 
 def register(app: typer.Typer) -> None:
     app.command("paper")(paper)
@@ -20,6 +22,7 @@ def paper(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer trials and a thinner grid: some minutes.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("out/paper"),
     workers: Annotated[int, typer.Option(help="Processes; 0 is all cores. The numbers do not depend on it.")] = 0,
+    engine: Engine = None,
     seed: Annotated[int, typer.Option(help="Root seed of the simulations.")] = 2024,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
 ) -> None:
@@ -31,7 +34,17 @@ def paper(
             typer.echo(f"{known.name:22} {known.place:32} {known.title}")
         return
     try:
-        done = regenerate(figure, out=out, quick=quick, seed=seed, workers=workers, resume=resume, progress=True)
+        with executor_of(engine, workers) as executor:
+            done = regenerate(
+                figure,
+                out=out,
+                quick=quick,
+                seed=seed,
+                workers=workers,
+                executor=executor,
+                resume=resume,
+                progress=True,
+            )
     except KeyboardInterrupt:
         typer.echo("interrupted: finished cells are kept; go on with --resume", err=True)
         raise typer.Exit(130) from None

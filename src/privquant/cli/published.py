@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from privquant.cli._engine import Engine, executor_of
+
 if TYPE_CHECKING:
     from privquant.lab.studies.published import Compared
 
@@ -28,6 +30,7 @@ def published(
     ] = False,
     seed: Annotated[int, typer.Option(help="Root seed; every row derives its own from it.")] = 0,
     workers: Annotated[int, typer.Option(help="Processes; 0 is all cores. The numbers do not depend on it.")] = 0,
+    engine: Engine = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
 ) -> None:
@@ -40,7 +43,9 @@ def published(
     from privquant.lab.studies.published import CONSTANTS, MECHANISMS, RUNS, cells, recorded_runs, report, verdict
 
     rows = recorded_runs(CONSTANTS if constant else RUNS, mechanism or MECHANISMS)
-    done = report(rows, run_cells(cells(rows, trials), seed=seed, workers=workers, progress=True))
+    with executor_of(engine, workers) as executor:
+        found = run_cells(cells(rows, trials), seed=seed, workers=workers, executor=executor, progress=True)
+    done = report(rows, found)
     outcome = verdict(done)
     if as_json:
         form = {"rows": [row.to_dict() for row in done], "agrees": outcome.agrees, "verdict": str(outcome)}

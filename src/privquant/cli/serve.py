@@ -15,6 +15,9 @@ def register(app: typer.Typer) -> None:
 
 
 def serve(
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file of settings; flags and the environment win over it.")
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(help="Folder of the store and the signing keys.", show_default="privquant-data")
     ] = None,
@@ -27,6 +30,12 @@ def serve(
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default="8470")] = None,
+    admin_host: Annotated[
+        str | None, typer.Option(help="Address of the listener for operators.", show_default="127.0.0.1")
+    ] = None,
+    admin_port: Annotated[
+        int | None, typer.Option(help="Port for operators, health and metrics.", show_default="8471")
+    ] = None,
     public_url: Annotated[
         str | None, typer.Option(help="Where devices reach this server, e.g. https://ask.example.org.")
     ] = None,
@@ -40,6 +49,10 @@ def serve(
         int | None,
         typer.Option(help="How long after its deadline a campaign closes itself.", show_default="60"),
     ] = None,
+    snapshot_reports: Annotated[
+        int | None,
+        typer.Option(help="What is shown of a running campaign moves in steps of so many.", show_default="32"),
+    ] = None,
     log_level: Annotated[
         str | None, typer.Option(help="debug, info, warning or error.", show_default="info")
     ] = None,
@@ -47,8 +60,8 @@ def serve(
     """Start the aggregator: campaigns, and the API devices answer to.
 
     Creates its store and its signing key on the first start. Every setting can be given in the environment as
-    PRIVQUANT_... (PRIVQUANT_DATABASE, PRIVQUANT_PORT, ...). Stop with Ctrl-C or SIGTERM: requests in hand are
-    finished first.
+    PRIVQUANT_... (PRIVQUANT_DATABASE, PRIVQUANT_PORT, ...), or in a file (--config). Stop with Ctrl-C or SIGTERM:
+    requests in hand are finished first.
     """
     try:
         from privquant.aggregator.server import run
@@ -58,18 +71,22 @@ def serve(
 
     settings = settings_from(
         {
+            "config": config,
             "data": data,
             "database": database,
             "keys_folder": keys_folder,
             "host": host,
             "port": port,
+            "admin_host": admin_host,
+            "admin_port": admin_port,
             "public_url": public_url,
             "workers": workers,
             "lease_minutes": lease_minutes,
             "grace_minutes": grace_minutes,
+            "snapshot_reports": snapshot_reports,
             "log_level": log_level,
         }
     )
     settings.check_reachable()
-    typer.echo(f"privquant starts, to serve {settings.url}", err=True)
+    typer.echo(f"privquant starts, to serve {settings.url}; for operators {settings.admin_url}", err=True)
     raise typer.Exit(run(settings))

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from privquant.cli._engine import Engine, executor_of
 from privquant.errors import InvalidInput
 
 
@@ -43,6 +44,7 @@ def sweep(
         Path | None, typer.Option(help="Also write one row a trial here (.csv or .parquet).")
     ] = None,
     workers: Annotated[int, typer.Option(help="Processes; 0 is all cores. The numbers do not depend on it.")] = 0,
+    engine: Engine = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted sweep.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace tables that are there.")] = False,
 ) -> None:
@@ -61,22 +63,24 @@ def sweep(
         if path is not None and path.exists() and not (overwrite or resume):
             raise InvalidInput(f"{path} is there already; give another name, or --overwrite")
     try:
-        result = run_sweep(
-            data,
-            protocols=[protocol_spec(p) for p in protocol or protocol_names()],
-            epsilons=numbers(epsilon, "epsilon"),
-            quantiles=numbers(quantile, "quantile"),
-            rounds=[None] if rounds is None else [whole_number(r, "rounds") for r in rounds.split(",")],
-            alphas=numbers(alpha, "alpha"),
-            trials=trials,
-            seed=seed,
-            draw=draw,
-            workers=workers,
-            out=out,
-            resume=resume,
-            overwrite=overwrite,
-            progress=True,
-        )
+        with executor_of(engine, workers) as executor:
+            result = run_sweep(
+                data,
+                protocols=[protocol_spec(p) for p in protocol or protocol_names()],
+                epsilons=numbers(epsilon, "epsilon"),
+                quantiles=numbers(quantile, "quantile"),
+                rounds=[None] if rounds is None else [whole_number(r, "rounds") for r in rounds.split(",")],
+                alphas=numbers(alpha, "alpha"),
+                trials=trials,
+                seed=seed,
+                draw=draw,
+                workers=workers,
+                executor=executor,
+                out=out,
+                resume=resume,
+                overwrite=overwrite,
+                progress=True,
+            )
     except KeyboardInterrupt:
         typer.echo(f"interrupted: finished cells are kept in {out}.journal; go on with --resume", err=True)
         raise typer.Exit(130) from None

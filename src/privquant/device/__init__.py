@@ -10,12 +10,13 @@ Standard library and `cryptography` only; numpy is never imported.
 from __future__ import annotations
 
 from privquant.device.client import Device as Device
-from privquant.device.client import Receipt as Receipt
 from privquant.device.ledger import Ledger as Ledger
 from privquant.device.policy import Policy as Policy
 from privquant.device.policy import Rule as Rule
 from privquant.device.policy import load_policy as load_policy
 from privquant.device.policy import policy_from_dict as policy_from_dict
+from privquant.device.receipts import Receipt as Receipt
+from privquant.device.receipts import ShuffledReceipt as ShuffledReceipt
 from privquant.device.refusals import InviteRefused as InviteRefused
 from privquant.device.refusals import LedgerRefused as LedgerRefused
 from privquant.device.refusals import ManifestRefused as ManifestRefused
@@ -27,4 +28,5 @@ from privquant.device.refusals import ServerRefused as ServerRefused
 from privquant.device.refusals import TransportRefused as TransportRefused
 from privquant.device.refusals import TryLater as TryLater
 from privquant.device.retries import Patience as Patience
+from privquant.device.shuffle_rule import ShuffleRule as ShuffleRule
 from privquant.device.transport import Transport as Transport

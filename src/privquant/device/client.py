@@ -4,8 +4,10 @@ Whatever the server says, the device itself sees to it (each is a check below, b
 the value exists) that
 
 - the campaign is the one the invite names, signed by the key the invite and, if pinned, the policy name;
-- the measurement, its domain and its noise are within the owner's policy, and so is the sum over all answers
+- the measurement, its domain and its noise are within the owner's policy, and so are the sums over all answers
   so far;
+- in shuffle mode, the round it is asked in was announced by the issuer, keeps what the campaign promises, and the
+  sealed bit goes to the campaign's shuffler alone;
 - the question is about a whole-numbered threshold inside the domain;
 - the bit is drawn once, is on disk before it leaves, and is resent, never redrawn.
 
@@ -18,66 +20,46 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from privquant.device import spending
 from privquant.device.answer_states import Event, State
-from privquant.device.invited import manifest_of, origin_of, read_invite
+from privquant.device.invited import manifest_of, origin_of, read_invite, with_code
 from privquant.device.ledger import Ledger
 from privquant.device.ledger_format import Answer
-from privquant.device.policy import Policy, Rule, covers, default_ledger
-from privquant.device.refusals import PolicyRefused, QuestionRefused, TryLater
+from privquant.device.limits import (
+    check_address,
+    check_budget,
+    check_campaign,
+    check_coin,
+    check_shuffled,
+    most_spent,
+    shuffle_rule,
+    spent_on,
+    total,
+)
+from privquant.device.policy import Policy, Rule, default_ledger
+from privquant.device.questions import ask
+from privquant.device.receipts import Receipt, receipt_of
+from privquant.device.refusals import ManifestRefused, PolicyRefused, QuestionRefused, TryLater
 from privquant.device.retries import Caller, Patience
 from privquant.device.transport import Transport
-from privquant.messages import Guarantee
 from privquant.privacy.coin import Coin
 from privquant.wire import (
     CLAIMS,
-    QUERY,
     REPORTS,
     TOKEN_BYTES,
     Claim,
     Invite,
-    Manifest,
-    Ticket,
+    SealedReport,
     WireError,
     WireReport,
-    fingerprint,
+    parse_accepted,
     parse_claim_receipt,
     parse_receipt,
-    query_request,
+    sealed_from_wire,
     token_from_bytes,
     token_hash,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """What left this device, and what it cost.
-
-    status:   "counted" now, "already counted" by the server before, or "answered before": nothing was sent now.
-    asked:    the question was whether the value is at most this.
-    bit:      the answer after the coin, the one thing about the value that left.
-    epsilon:  of this answer. spent, lifetime: of the measurement, exact decimals.
-    """
-
-    measurement: str
-    campaign: str
-    status: str
-    asked: int | float
-    bit: int
-    epsilon: float
-    spent: str
-    lifetime: str
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee("local", self.epsilon)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__} | {"guarantee": str(self.guarantee)}
 
 
 class Device:
@@ -103,14 +85,16 @@ class Device:
         self._transport = transport
         self._patience = patience or Patience()
 
-    def answer(self, invite: str | Invite, value: float) -> Receipt:
+    def answer(self, invite: str | Invite, value: float, *, code: str | None = None) -> Receipt:
         """Answer the question of `invite` about `value`, which is clamped to the domain.
 
         Safe to call again after any failure, crash or success: a bit that was drawn is resent until it is
         acknowledged and then never again (`value` is not looked at any more). Raises `Refused` when this
         device will not answer, `TryLater` when it could not now, `InvalidInput` when the value is no number.
+
+        code: what was told beside an open link that needs one.
         """
-        named = read_invite(invite)
+        named = read_invite(invite) if code is None else with_code(read_invite(invite), code)
         origin = origin_of(named, allow_http=self.policy.allow_http)
         transport = self._transport or Transport()
         try:
@@ -136,30 +120,28 @@ class Device:
         campaign = invite.campaign_id
         manifest = manifest_of(invite, caller)
         rule = self._rule(manifest.measurement)
-        _check_campaign(rule, manifest)
-        _check_budget(rule, campaign, manifest, self.ledger.answers(manifest.measurement))
+        check_campaign(rule, manifest)
+        check_address(manifest, invite.base)
+        check_budget(
+            rule, campaign, manifest.measurement, most_spent(manifest), self.ledger.answers(manifest.measurement)
+        )
         index = manifest.domain.index(value)
         token = self._token(invite)
         if invite.link is not None:
             _claim(invite, invite.link, token, caller)
-        ticket = _ticket(campaign, manifest, token, caller)
+        question = ask(rule, manifest, campaign, token, caller, self.ledger)
 
         def throw(so_far: Sequence[Answer]) -> Answer:
             # Again, now under the lock: another process may have answered while this one was asking.
-            _check_budget(rule, campaign, manifest, so_far)
-            coin = Coin(manifest.flip_threshold)
-            bit = respond(coin, index, ticket.threshold)
-            return Answer(
-                manifest.measurement, campaign, coin.threshold, ticket.threshold, bit, token, ticket.ticket
-            )
+            check_budget(rule, campaign, manifest.measurement, question.costs, so_far)
+            return question.answer(respond(Coin(question.coin), index, question.threshold))
 
         return self.ledger.prepare(manifest.measurement, campaign, throw)
 
     def _send(self, rule: Rule, caller: Caller, answer: Answer) -> Receipt:
-        report = WireReport(answer.token, answer.ticket, answer.bit).to_bytes()
-        response = caller.call(REPORTS, answer.campaign, report)
+        response = caller.call(REPORTS, answer.campaign, _report(answer))
         try:
-            status = parse_receipt(response.body)
+            status = (parse_receipt if answer.shuffled is None else parse_accepted)(response.body)
         except WireError as error:
             raise TryLater(
                 "bad-acknowledgement", f"the server's acknowledgement cannot be read: {error}"
@@ -183,7 +165,15 @@ class Device:
             raise PolicyRefused(
                 "one-answer", "an answer to this campaign was drawn under another invite; only that one can send it"
             )
-        _check_coin(rule, answer.coin)
+        if answer.shuffled is None:
+            check_coin(rule, answer.coin)
+        else:
+            check_shuffled(rule, shuffle_rule(rule), spent_on(answer), answer.coin)
+            if answer.shuffled.shuffler != invite.base:
+                raise ManifestRefused(
+                    "shuffler-address",
+                    f"the answer was drawn for the shuffler at {answer.shuffled.shuffler} and goes to no other",
+                )
         if answer.threshold > rule.domain.size - 2:
             raise PolicyRefused("domain", "an answer was drawn in another domain than the policy has now")
 
@@ -196,17 +186,7 @@ class Device:
         return rule
 
     def _receipt(self, rule: Rule, answer: Answer, status: str) -> Receipt:
-        spent = sum(spending.cost(each.coin) for each in self.ledger.answers(answer.measurement))
-        return Receipt(
-            answer.measurement,
-            answer.campaign,
-            status,
-            rule.domain.value(min(answer.threshold, rule.domain.size - 1)),
-            answer.bit,
-            Coin(answer.coin).epsilon,
-            spending.shown(spent),
-            spending.shown(rule.lifetime_units),
-        )
+        return receipt_of(rule, answer, status, total(self.ledger.answers(answer.measurement)))
 
 
 def respond(coin: Coin, index: int, threshold: int) -> int:
@@ -214,66 +194,19 @@ def respond(coin: Coin, index: int, threshold: int) -> int:
     return coin.throw(int(index <= threshold))
 
 
-def _ticket(campaign: str, manifest: Manifest, token: str, caller: Caller) -> Ticket:
-    response = caller.call(QUERY, campaign, query_request(token))
-    try:
-        ticket = Ticket.parse(response.body)
-    except WireError as error:
-        raise QuestionRefused("question-malformed", f"the question cannot be read: {error}") from error
-    # The last index is no threshold: everybody's value is at most the largest.
-    if not 0 <= ticket.threshold <= manifest.domain.size - 2:
-        raise QuestionRefused(
-            "threshold",
-            f"threshold {ticket.threshold} is outside the domain's 0 .. {manifest.domain.size - 2}",
-        )
-    return ticket
+def _report(answer: Answer) -> bytes:
+    """The same bytes whenever it is sent."""
+    if answer.shuffled is None:
+        return WireReport(answer.token, answer.ticket, answer.bit).to_bytes()
+    sealed = sealed_from_wire(answer.shuffled.sealed)
+    return SealedReport(answer.token, answer.shuffled.round, sealed).to_bytes()
 
 
 def _claim(invite: Invite, link: str, token: str, caller: Caller) -> None:
     """Take a place of an open link for `token`."""
-    body = Claim(link, token_hash(token)).to_bytes()
+    body = Claim(link, token_hash(token), invite.code).to_bytes()
     response = caller.call(CLAIMS, invite.campaign_id, body)
     try:
         parse_claim_receipt(response.body)
     except WireError as error:
         raise QuestionRefused("question-malformed", f"the answer to a claim cannot be read: {error}") from error
-
-
-def _check_campaign(rule: Rule, manifest: Manifest) -> None:
-    if not covers(rule.domain, manifest.domain):
-        raise PolicyRefused(
-            "domain",
-            f"the campaign asks in the domain {manifest.domain!r:.200}, the policy has {rule.domain!r:.200}",
-        )
-    if rule.issuer_key is not None and rule.issuer_key not in (manifest.issuer, fingerprint(manifest.issuer)):
-        raise PolicyRefused("issuer-key", f"the campaign's issuer {manifest.issuer} is not the one the policy pins")
-    _check_coin(rule, manifest.flip_threshold)
-
-
-def _check_coin(rule: Rule, flips: int) -> None:
-    if not spending.keeps(rule.max_units, flips):
-        raise PolicyRefused(
-            "epsilon-per-answer",
-            f"an answer would cost epsilon {spending.shown(spending.cost(flips))}, the policy allows "
-            f"{spending.shown(rule.max_units)}",
-        )
-
-
-def _check_budget(rule: Rule, campaign: str, manifest: Manifest, so_far: Sequence[Answer]) -> None:
-    """Refuse what would be one answer too many, or too dear with all that were given (or may have been)."""
-    others = [answer for answer in so_far if answer.campaign != campaign]
-    name = manifest.measurement
-    if len(others) >= rule.answers:
-        raise PolicyRefused(
-            "one-answer",
-            f"measurement {name!r} was answered for {len(others)} campaign(s) already and the policy allows "
-            f"{rule.answers}",
-        )
-    spent = sum(spending.cost(answer.coin) for answer in others)
-    cost = spending.cost(manifest.flip_threshold)
-    if spent + cost > rule.lifetime_units:
-        raise PolicyRefused(
-            "epsilon-lifetime",
-            f"measurement {name!r} has spent epsilon {spending.shown(spent)} of "
-            f"{spending.shown(rule.lifetime_units)}; an answer would cost {spending.shown(cost)} more",
-        )

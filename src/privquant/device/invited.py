@@ -5,9 +5,12 @@ Hash and issuer key come from the invite; no secret of the invite is sent to fet
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from privquant.device.refusals import InviteRefused, ManifestRefused, TransportRefused
 from privquant.device.retries import Caller, Patience
 from privquant.device.transport import Origin, Transport
+from privquant.errors import InvalidInput
 from privquant.wire import (
     LOOPBACK,
     MANIFEST,
@@ -17,6 +20,7 @@ from privquant.wire import (
     TrustError,
     WireError,
     open_envelope,
+    typed_code,
 )
 
 
@@ -27,6 +31,14 @@ def read_invite(invite: str | Invite) -> Invite:
         return Invite.parse(invite)
     except WireError as error:
         raise InviteRefused("invite-malformed", f"this is not an invite: {error}") from error
+
+
+def with_code(invite: Invite, typed: str) -> Invite:
+    """The invite of an open link with the code that was told apart from it."""
+    try:
+        return replace(invite, code=typed_code(typed))
+    except WireError as error:
+        raise InvalidInput(f"{error}; got {typed!r:.40}") from error
 
 
 def origin_of(invite: Invite, *, allow_http: bool = False) -> Origin:
@@ -50,7 +62,7 @@ def manifest_of(invite: Invite, caller: Caller) -> Manifest:
         raise ManifestRefused("manifest-forged", f"the campaign is not the one of the invite: {error}") from error
     except TrustError as error:
         raise ManifestRefused(
-            "trust-model", f"this device answers in the local trust model only: {error}"
+            "trust-model", f"this device does not know the campaign's trust model: {error}"
         ) from error
     except WireError as error:
         raise ManifestRefused("manifest-malformed", f"the manifest cannot be read: {error}") from error

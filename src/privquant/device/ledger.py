@@ -22,7 +22,7 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -88,6 +88,22 @@ class Ledger:
                 raise AssertionError("an answer was drawn for another question")
             self._write(file, book.length, book.append(Event.DRAW, answer))
             return answer
+
+    def note_round(self, campaign: str, thresholds: Sequence[int]) -> int | None:
+        """Remember how rounds were announced; the first round that was announced to this device otherwise before.
+
+        thresholds: of all rounds from 0 to the one that is asked. None: nothing contradicts.
+        """
+        with self._locked() as file:
+            book = _read(file)
+            seen = book.announced.get(campaign, {})
+            for round, threshold in seen.items():
+                if round < len(thresholds) and thresholds[round] != threshold:
+                    return round
+            last = len(thresholds) - 1
+            if last not in seen:
+                self._write(file, book.length, book.append_announced(campaign, last, thresholds[last]))
+            return None
 
     def advance(self, answer: Answer, event: Event) -> Answer:
         """Record that `answer` is about to be sent, or that it was acknowledged; returns it in its new state.

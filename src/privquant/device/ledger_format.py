@@ -27,6 +27,7 @@ from privquant.device.answer_states import Event, IllegalStep, State, step
 from privquant.device.refusals import LedgerRefused
 from privquant.errors import InvalidInput
 from privquant.privacy.coin import check_flip_threshold
+from privquant.wire import MAX_ROUNDS, WireError, check_address, sealed_from_wire
 
 VERSION = 1
 _START = "0" * 64
@@ -37,10 +38,27 @@ _HASH = re.compile(rb"[0-9a-f]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
+class Shuffled:
+    """What a shuffled answer has besides: the sealed bytes, to be sent again as they are, and what it cost.
+
+    sealed: as it travels. shuffler: the one address it may be sent to. epsilon, delta: what the campaign promises,
+    in the units of `spending`. batch: the honest reports that this was checked with.
+    """
+
+    round: int
+    sealed: str
+    shuffler: str
+    epsilon: int
+    delta: int
+    batch: int
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """One answer about one measurement: everything that is needed to send it again, and nothing of the value.
 
-    campaign: the manifest's hash. coin: the flip threshold it was drawn with. bit: after the coin.
+    campaign: the manifest's hash. coin: the flip threshold it was drawn with. bit: after the coin. ticket: of the
+    local trust model; a shuffled answer has none.
     """
 
     measurement: str
@@ -51,6 +69,7 @@ class Answer:
     token: str
     ticket: str
     state: State = State.PREPARED
+    shuffled: Shuffled | None = None
 
 
 _DRAWN = {
@@ -62,6 +81,8 @@ _DRAWN = {
     "token": str,
     "ticket": str,
 }
+_SHUFFLED = {"round": int, "sealed": str, "shuffler": str, "epsilon": int, "delta": int, "batch": int}
+_ANNOUNCED = "announced"
 
 Answers = dict[str, dict[str, Answer]]
 """By measurement, then by campaign, in the order they were drawn."""
@@ -72,9 +93,11 @@ class Book:
     """What a ledger's bytes say: the answers, how many bytes of it count, and the hash to go on from.
 
     secret: 32 bytes that never leave the device, from which it makes its tokens for open links.
+    announced: by campaign, the thresholds that rounds were announced to this device with.
     """
 
     answers: Answers
+    announced: dict[str, dict[int, int]]
     secret: bytes
     length: int
     last: str
@@ -95,10 +118,21 @@ class Book:
 
     def append(self, event: Event, answer: Answer) -> bytes:
         """The bytes to write at `length` for this event."""
-        if event is Event.DRAW:
-            record = {"event": event.value} | {name: getattr(answer, name) for name in _DRAWN}
-        else:
+        if event is not Event.DRAW:
             record = {"event": event.value, "measurement": answer.measurement, "campaign": answer.campaign}
+            return self._next(record)
+        record = {"event": event.value} | {name: getattr(answer, name) for name in _DRAWN}
+        if answer.shuffled is not None:
+            del record["ticket"]
+            record |= {name: getattr(answer.shuffled, name) for name in _SHUFFLED}
+        return self._next(record)
+
+    def append_announced(self, campaign: str, round: int, threshold: int) -> bytes:
+        """The bytes to write at `length` for an announcement that was seen."""
+        record = {"event": _ANNOUNCED, "campaign": campaign, "round": round, "threshold": threshold}
+        return self._next(record)
+
+    def _next(self, record: dict[str, Any]) -> bytes:
         first, last = self._first()
         return first + _line(last, record)[0]
 
@@ -112,6 +146,7 @@ class Book:
 def read(raw: bytes) -> Book:
     """The book these bytes hold; `LedgerRefused` if they are not a whole, known, lawful ledger."""
     answers: Answers = {}
+    announced: dict[str, dict[int, int]] = {}
     secret, last, length, open_line = b"", _START, 0, False
     for number, (line, ended) in enumerate(_lines(raw)):
         found = _open(last, line)
@@ -123,10 +158,10 @@ def read(raw: bytes) -> Book:
         if number == 0:
             secret = _read_header(record)
         else:
-            _replay(answers, record, number)
+            _replay(answers, announced, record, number)
         length += len(line) + ended
         open_line = not ended
-    return Book(answers, secret or secrets.token_bytes(32), length, last, open_line)
+    return Book(answers, announced, secret or secrets.token_bytes(32), length, last, open_line)
 
 
 def _lines(raw: bytes) -> Iterator[tuple[bytes, bool]]:
@@ -182,25 +217,56 @@ def _read_header(record: Any) -> bytes:
     return bytes.fromhex(secret)
 
 
-def _replay(answers: Answers, record: Any, number: int) -> None:
+def _replay(answers: Answers, announced: dict[str, dict[int, int]], record: Any, number: int) -> None:
     """Let a record that was read happen again, through the one table of transitions."""
     try:
+        if record["event"] == _ANNOUNCED:
+            _replay_announced(announced, record)
+            return
         event = Event(record["event"])
         of_measurement = answers.setdefault(record["measurement"], {})
         before = of_measurement.get(record["campaign"])
         state = step(State.UNDRAWN if before is None else before.state, event)
         if before is None:
-            after = Answer(**{name: _typed(record[name], kind) for name, kind in _DRAWN.items()})
-            if after.bit not in (0, 1) or after.threshold < 0:
-                raise ValueError("a bit is 0 or 1 and a threshold at least 0")
-            check_flip_threshold(after.coin)
+            after = _drawn(record)
         else:
             after = replace(before, state=state)
-        if len(record) != (8 if event is Event.DRAW else 3):
-            raise ValueError("unknown field")
+            if len(record) != 3:
+                raise ValueError("unknown field")
         of_measurement[after.campaign] = after
-    except (KeyError, TypeError, ValueError, IllegalStep, InvalidInput) as error:
+    except (KeyError, TypeError, ValueError, IllegalStep, InvalidInput, WireError) as error:
         raise LedgerRefused("ledger-corrupt", f"the ledger is corrupt at record {number}: {error}") from error
+
+
+def _drawn(record: Any) -> Answer:
+    """The answer that a DRAW wrote down: with a ticket, or with what a shuffled answer has in its place."""
+    shuffled = None
+    extra: dict[str, Any] = {}
+    if "sealed" in record:
+        shuffled = Shuffled(**{name: _typed(record[name], kind) for name, kind in _SHUFFLED.items()})
+        sealed_from_wire(shuffled.sealed)
+        check_address(shuffled.shuffler)
+        if not 0 <= shuffled.round < MAX_ROUNDS or min(shuffled.epsilon, shuffled.delta, shuffled.batch) < 1:
+            raise ValueError("a round, an epsilon, a delta or a batch is out of range")
+        extra = {"ticket": "", "shuffled": shuffled}
+    names = [name for name in _DRAWN if name not in extra]
+    answer = Answer(**{name: _typed(record[name], _DRAWN[name]) for name in names}, **extra)
+    if answer.bit not in (0, 1) or answer.threshold < 0:
+        raise ValueError("a bit is 0 or 1 and a threshold at least 0")
+    check_flip_threshold(answer.coin)
+    if len(record) != 1 + len(names) + (len(_SHUFFLED) if shuffled else 0):
+        raise ValueError("unknown field")
+    return answer
+
+
+def _replay_announced(announced: dict[str, dict[int, int]], record: Any) -> None:
+    campaign, round, threshold = (
+        _typed(record[name], kind) for name, kind in (("campaign", str), ("round", int), ("threshold", int))
+    )
+    seen = announced.setdefault(campaign, {})
+    if len(record) != 4 or not 0 <= round < MAX_ROUNDS or threshold < 0 or round in seen:
+        raise ValueError("not an announcement that this device could have noted")
+    seen[round] = threshold
 
 
 def _typed(value: Any, kind: type) -> Any:

@@ -9,7 +9,8 @@ A measurement that is not in the policy is refused. For one that is, the policy 
 - lifetime_epsilon: the most all answers about this measurement may ever reveal together (default:
   max_epsilon);
 - answers: how many campaigns may be answered about it at all (default: 1);
-- issuer_key: optionally, the only key whose campaigns are answered: the public key in hex or its fingerprint.
+- issuer_key: optionally, the only key whose campaigns are answered: the public key in hex or its fingerprint;
+- shuffle: optionally, a table of limits for shuffled campaigns (`ShuffleRule`). Without it they are refused.
 
 A policy is this dataclass, or a TOML or JSON file of the same shape; an unknown field or version is refused,
 because a limit that was misspelt is a limit that does not hold.
@@ -19,7 +20,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from privquant.device import spending
+from privquant.device.shuffle_rule import ShuffleRule, check_pinned
 from privquant.domain import Domain, Grid, LogGrid, check_domain, domain_from_dict
 from privquant.errors import InvalidInput
 from privquant.validation import check_count
@@ -36,7 +37,6 @@ VERSION = 1
 LARGEST_FILE = 1 << 20
 EDGES_AGREE = 1e-12
 """How far an edge of a campaign may lie from the policy's log grid, as a share of it."""
-_KEY = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}")
 
 
 def default_ledger() -> Path:
@@ -56,6 +56,7 @@ class Rule:
     lifetime_epsilon: int | float | str | Decimal | None = None
     answers: int = 1
     issuer_key: str | None = None
+    shuffle: ShuffleRule | None = None
     max_units: int = field(init=False, repr=False, compare=False)
     lifetime_units: int = field(init=False, repr=False, compare=False)
 
@@ -65,11 +66,9 @@ class Rule:
         lifetime = self.max_epsilon if self.lifetime_epsilon is None else self.lifetime_epsilon
         object.__setattr__(self, "max_units", spending.limit(self.max_epsilon, "max_epsilon"))
         object.__setattr__(self, "lifetime_units", spending.limit(lifetime, "lifetime_epsilon"))
-        key = self.issuer_key
-        if key is not None and (not isinstance(key, str) or not _KEY.fullmatch(key)):
-            raise InvalidInput(
-                f"issuer_key must be a public key (64 lower-case hex digits) or its fingerprint (32), got {key!r}"
-            )
+        check_pinned(self.issuer_key, "issuer_key")
+        if self.shuffle is not None and not isinstance(self.shuffle, ShuffleRule):
+            raise InvalidInput(f"shuffle must be a ShuffleRule, got {self.shuffle!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +166,25 @@ def _rule_from_dict(name: str, form: Any) -> Rule:
         form,
         what,
         needed={"domain", "max_epsilon"},
-        allowed={"lifetime_epsilon", "answers", "issuer_key"},
+        allowed={"lifetime_epsilon", "answers", "issuer_key", "shuffle"},
     )
     if not isinstance(form["domain"], Mapping):
         raise InvalidInput(f"{what}: domain must be a table, e.g. {{kind = 'integers', low = 0, high = 100}}")
     try:
-        return Rule(**{**form, "domain": _domain_of(form["domain"])})
+        shuffle = _shuffle_from_dict(form["shuffle"], what) if "shuffle" in form else None
+        return Rule(**{**form, "domain": _domain_of(form["domain"]), "shuffle": shuffle})
     except InvalidInput as error:
         raise InvalidInput(f"{what}: {error}") from error
+
+
+def _shuffle_from_dict(form: Any, what: str) -> ShuffleRule:
+    _check_fields(
+        form,
+        f"{what}, shuffle",
+        needed={"max_local_epsilon", "max_delta"},
+        allowed={"lifetime_local_epsilon", "lifetime_delta", "colluding", "shuffler_key"},
+    )
+    return ShuffleRule(**form)
 
 
 def _check_fields(form: Any, what: str, needed: set[str], allowed: set[str]) -> None:

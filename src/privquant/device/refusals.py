@@ -40,7 +40,7 @@ class InviteRefused(Refused):
 class ManifestRefused(Refused):
     """What the server published is not the campaign the invite promised, or not one this device knows."""
 
-    reasons = frozenset({"manifest-malformed", "manifest-forged", "trust-model"})
+    reasons = frozenset({"manifest-malformed", "manifest-forged", "trust-model", "shuffler-address", "accounting"})
 
 
 class PolicyRefused(Refused):
@@ -54,14 +54,20 @@ class PolicyRefused(Refused):
             "epsilon-per-answer",
             "epsilon-lifetime",
             "one-answer",
+            "shuffling",
+            "shuffler-key",
+            "delta-per-answer",
+            "delta-lifetime",
+            "local-epsilon-per-answer",
+            "local-epsilon-lifetime",
         }
     )
 
 
 class QuestionRefused(Refused):
-    """The question is not one about this domain."""
+    """The question is not one about this domain, or not the one its round was announced with."""
 
-    reasons = frozenset({"question-malformed", "threshold"})
+    reasons = frozenset({"question-malformed", "threshold", "announcement-forged", "second-announcement"})
 
 
 class LedgerRefused(Refused):

@@ -1,4 +1,5 @@
-"""What an answer costs, in whole numbers.
+"""What an answer costs, in whole numbers: three sums, of which an answer in the local trust model raises two
+alike.
 
 The ledger adds up epsilons for years, so it counts them in units of 10^-12 and never in floats. The cost of a
 coin is the epsilon it really gives, ln((2^64 - T)/T), rounded up to a unit; limits of a policy are rounded
@@ -7,11 +8,15 @@ down.
 One thing is forgiven: a campaign at 0.1 throws the coin of the binary number next to 0.1, whose epsilon may
 exceed one tenth by 5.5e-18. Up to 10^-14 above a unit is therefore not rounded up, or ten answers at 0.1
 would not fit a lifetime of 1. Largest excess over a lifetime limit: 10^-14 an answer.
+
+A shuffled answer costs the epsilon and the delta of its campaign, and locally, if shuffler and aggregator work
+together, the epsilon of its coin. Deltas are counted in units of 10^-18, rounded up.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperation
 from functools import lru_cache
 
@@ -20,12 +25,35 @@ from privquant.privacy.coin import DRAW, check_flip_threshold, flip_threshold
 from privquant.validation import SMALLEST_EPSILON
 
 UNITS = 10**12
+DELTA_UNITS = 10**18
 _FORGIVEN = Decimal("0.01")  # of a unit: 10^-14
 _UP = Context(prec=60, rounding=ROUND_CEILING)
 _DOWN = Context(prec=60, rounding=ROUND_FLOOR)
 
 # The most honest coin has epsilon ln(2^64 - 1) = 44.36; a limit above this allows everything anyway.
 LARGEST_LIMIT = Decimal(10**6)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Epsilon, delta and local epsilon, in units. In the local trust model epsilon is the local one and delta 0."""
+
+    epsilon: int = 0
+    delta: int = 0
+    local: int = 0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(self.epsilon + other.epsilon, self.delta + other.delta, self.local + other.local)
+
+
+def shuffled(epsilon: float, delta: float, flips: int) -> Spent:
+    """What an answer through this coin costs in a campaign that promises (epsilon, delta)."""
+    return Spent(_up(epsilon, UNITS), _up(delta, DELTA_UNITS), cost(flips))
+
+
+def _up(number: float, units: int) -> int:
+    """The decimal number that a float is written as, in units, rounded up."""
+    return math.ceil(_UP.multiply(Decimal(repr(number)), Decimal(units)))
 
 
 @lru_cache(maxsize=256)
@@ -51,6 +79,28 @@ def limit(epsilon: object, name: str) -> int:
     if exact < Decimal(repr(SMALLEST_EPSILON)):
         raise InvalidInput(f"{name} must be at least {SMALLEST_EPSILON:g}, got {epsilon!r}")
     return math.floor(_DOWN.multiply(exact, Decimal(UNITS)))
+
+
+def delta_limit(delta: object, name: str) -> int:
+    """A limit of the policy on delta in units, rounded down."""
+    if isinstance(delta, bool) or not isinstance(delta, int | float | str | Decimal):
+        raise InvalidInput(f"{name} must be a number above 0 and below 1, got {delta!r}")
+    try:
+        exact = Decimal(repr(delta)) if isinstance(delta, float) else Decimal(delta)
+    except InvalidOperation:
+        raise InvalidInput(f"{name} must be a number above 0 and below 1, got {delta!r}") from None
+    if not exact.is_finite() or not Decimal(1) / DELTA_UNITS <= exact < 1:
+        raise InvalidInput(f"{name} must be at least 1e-18 and below 1, got {delta!r}")
+    return math.floor(_DOWN.multiply(exact, Decimal(DELTA_UNITS)))
+
+
+def shown_delta(units: int) -> str:
+    """Units of delta as a person reads them: 10000000000 is "1e-8"."""
+    if not units:
+        return "0"
+    digits = str(units)
+    first, more = digits[0], digits[1:].rstrip("0")
+    return f"{first}{'.' + more if more else ''}e{len(digits) - 19}"
 
 
 def shown(units: int) -> str:

@@ -21,19 +21,14 @@ from privquant.lab.sample import Sample
 from privquant.messages import AnyQuery, AnyReport, Query, Report, TreeQuery
 from privquant.privacy.coin import DRAW, Coin
 from privquant.protocols.base import Protocol, ThresholdProtocol
+from privquant.validation import check_choice
 
 
 class OutOfUsers(PrivquantError):
     """More users were asked than the population has."""
 
 
-class Users:
-    """A sample's users, asked one by one in random order.
-
-    draw: "empirical" asks each user at most once; "statistical" draws each answer anew from the sample taken
-    as a distribution.
-    """
-
+class _OfSample:
     def __init__(self, sample: Sample, rng: np.random.Generator, *, draw: str = "empirical") -> None:
         """Users of a sample.
 
@@ -46,12 +41,25 @@ class Users:
         draw : {"empirical", "statistical"}
             Each user at most once, or every answer from a user drawn anew.
         """
-        if draw not in ("empirical", "statistical"):
-            raise InvalidInput(f"draw must be 'empirical' or 'statistical', got {draw!r}")
-        self._rng = rng
+        check_choice(draw, "draw", ("empirical", "statistical"))
         self._sample = sample
+        self._rng = rng
         self._statistical = draw == "statistical"
-        self._order = None if self._statistical else rng.permutation(sample.indices)
+        self._start()
+
+    def _start(self) -> None:
+        """Before anybody is asked."""
+
+
+class Users(_OfSample):
+    """A sample's users, asked one by one in random order.
+
+    draw: "empirical" asks each user at most once; "statistical" draws each answer anew from the sample taken
+    as a distribution.
+    """
+
+    def _start(self) -> None:
+        self._order = None if self._statistical else self._rng.permutation(self._sample.indices)
         self._asked = 0
 
     def _take(self, count: int) -> NDArray[np.int64]:
@@ -81,7 +89,7 @@ class Users:
         return int(((values <= query.threshold) ^ flipped).sum())
 
 
-class CountUsers:
+class CountUsers(_OfSample):
     """A sample's users, answering by exact counts.
 
     Users are kept as cells between the thresholds met so far, each with its total and how many of it were
@@ -89,25 +97,9 @@ class CountUsers:
     hypergeometrically, and a batch of fresh users falls into the cells as a multivariate hypergeometric.
     """
 
-    def __init__(self, sample: Sample, rng: np.random.Generator, *, draw: str = "empirical") -> None:
-        """Users of a sample.
-
-        Parameters
-        ----------
-        sample : Sample
-            Their values.
-        rng : numpy Generator
-            Of their coins and of who is asked.
-        draw : {"empirical", "statistical"}
-            Each user at most once, or every answer from a user drawn anew.
-        """
-        if draw not in ("empirical", "statistical"):
-            raise InvalidInput(f"draw must be 'empirical' or 'statistical', got {draw!r}")
-        self._sample = sample
-        self._rng = rng
-        self._statistical = draw == "statistical"
+    def _start(self) -> None:
         self._edges: list[int] = []  # thresholds met, rising; cell k lies between edges k-1 and k
-        self._free = [sample.n]
+        self._free = [self._sample.n]
         self._used = [0]
 
     def answer_counts(self, query: Query, count: int) -> int:

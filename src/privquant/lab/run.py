@@ -48,7 +48,8 @@ def run(
         A protocol that has users left to ask; `protocol.fresh()` gives one that was used anew.
     population : column, Sample, or object that answers
         A column of values (list, numpy, pandas, polars, arrow), one a user, in the protocol's domain; or an object
-        with `answer(queries)` or `answer_counts(query, count)`, such as `Users`.
+        with `answer(queries)` or `answer_counts(query, count)`, such as `Users`, or with `answer_round(pairs)`,
+        such as `privquant.engines.RayPopulation`.
     batch, rounds, in_flight : int, optional
         Users asked at a time; or feedback rounds, of the sizes that are best for that many; or users asked before
         the first answers, then one for one. At most one of these and `schedule`.
@@ -77,7 +78,7 @@ def run(
     chosen = schedule or named
     chosen.check(protocol)
     _refuse_used(protocol)
-    answers = hasattr(population, "answer") or hasattr(population, "answer_counts")
+    answers = any(hasattr(population, name) for name in ("answer", "answer_counts", "answer_round"))
     if answers and rng is not None:
         raise InvalidInput("rng goes with a column of values; a population has a generator of its own")
     sample = None if answers else _sample(population, protocol)
@@ -126,7 +127,12 @@ def drive(
     protocol: Protocol, population: Any, schedule: Schedule = SUGGESTED, *, progress: Progress | None = None
 ) -> None:
     """Ask until the protocol is finished, and leave the answer with it: what `run` does, for many trials."""
+    by_round = hasattr(population, "answer_round")
+    if by_round:
+        population.check(protocol)
     if schedule.kind == "in-flight":
+        if by_round:
+            raise InvalidInput("users in partitions are asked in rounds: give rounds, batch or a schedule of them")
         schedule.check(protocol)
         _keep_in_flight(protocol, population, int(schedule.number), progress)
     else:
@@ -138,7 +144,10 @@ def _in_batches(protocol: Protocol, population: Any, pace: Pace, progress: Progr
         isinstance(protocol, ThresholdProtocol) and protocol.takes_counts and hasattr(population, "answer_counts")
     )
     while pairs := protocol.ask_counts(pace.next()):
-        if by_count:
+        if hasattr(population, "answer_round"):
+            for reply in population.answer_round(pairs):
+                reply.tell(protocol)
+        elif by_count:
             assert isinstance(protocol, ThresholdProtocol)
             # All of a batch is asked before any of it is heard.
             answers = [(q, k, population.answer_counts(q, k)) for q, k in pairs if isinstance(q, Query)]

@@ -105,35 +105,11 @@ def _power(exponent: float, scale: float, size: int) -> Distribution:
     return _by_inverse(lambda u: fitting * ((1.0 - u) ** (-1.0 / exponent) - 1.0) + 0.5, size)
 
 
-def _pareto(size: int, rng: np.random.Generator) -> Distribution:
-    return _power(1.5, 2000.0, size)
-
-
-def _heavy(size: int, rng: np.random.Generator) -> Distribution:
-    return _power(0.5, 100.0, size)
-
-
-def _lognormal(size: int, rng: np.random.Generator) -> Distribution:
-    centre, deviation = 0.6 * math.log(size), 1.5
-
-    def of(z: NDArray[np.float64]) -> Indices:
-        return _to_indices(np.exp(centre + deviation * z) - 1.0, size)
-
-    def quantile(q: float) -> int:
-        return int(of(np.array([NormalDist().inv_cdf(check_quantile(q))]))[0])
-
-    return Distribution(lambda n, rng: of(rng.standard_normal(n)), quantile)
-
-
 def _uniform(size: int, rng: np.random.Generator) -> Distribution:
     half = max(size // 2, 1)
     low = int(rng.integers(0, half))
     high = int(rng.integers(min(half, size - 1), size))
     return _between(low, high)
-
-
-def _flat(size: int, rng: np.random.Generator) -> Distribution:
-    return _between(0, size - 1)
 
 
 def _tiny(size: int, rng: np.random.Generator) -> Distribution:
@@ -172,14 +148,6 @@ def _lumps(size: int, rng: np.random.Generator, lower: float) -> Distribution:
     return _by_inverse(inverse, size)
 
 
-def _gap(size: int, rng: np.random.Generator) -> Distribution:
-    return _lumps(size, rng, 0.5)
-
-
-def _gap48(size: int, rng: np.random.Generator) -> Distribution:
-    return _lumps(size, rng, 0.48)
-
-
 def _hard(size: int, rng: np.random.Generator) -> Distribution:
     if size < 3:
         return _between(0, size - 1)
@@ -194,6 +162,11 @@ def _by_scores(inverse: Inverse, size: int) -> Distribution:
         return int(_to_indices(inverse(np.array([NormalDist().inv_cdf(check_quantile(q))])), size)[0])
 
     return Distribution(lambda n, rng: _to_indices(inverse(rng.standard_normal(n)), size), quantile)
+
+
+def _lognormal(size: int, rng: np.random.Generator) -> Distribution:
+    centre, deviation = 0.6 * math.log(size), 1.5
+    return _by_scores(lambda z: np.exp(centre + deviation * z) - 1.0, size)
 
 
 def _normal(size: int, rng: np.random.Generator) -> Distribution:
@@ -259,17 +232,17 @@ def _kink(size: int, rng: np.random.Generator) -> Distribution:
 
 
 _MAKERS: dict[str, Callable[[int, np.random.Generator], Distribution]] = {
-    "pareto": _pareto,
-    "heavy": _heavy,
+    "pareto": lambda size, rng: _power(1.5, 2000.0, size),
+    "heavy": lambda size, rng: _power(0.5, 100.0, size),
     "lognormal": _lognormal,
     "uniform": _uniform,
-    "flat": _flat,
+    "flat": lambda size, rng: _between(0, size - 1),
     "tiny": _tiny,
     "ties": _ties,
     "const": _const,
     "atom": _atom,
-    "gap": _gap,
-    "gap48": _gap48,
+    "gap": lambda size, rng: _lumps(size, rng, 0.5),
+    "gap48": lambda size, rng: _lumps(size, rng, 0.48),
     "hard": _hard,
     "normal": _normal,
     "gamma": _gamma,

@@ -11,7 +11,7 @@ from privquant.domain import Domain
 from privquant.messages import Certain, Lump, Typical
 from privquant.protocols.isotonic import certain as certainty
 from privquant.protocols.isotonic import typical as experience
-from privquant.protocols.isotonic.allocation import SEARCH
+from privquant.protocols.isotonic.epochs import KINDS, SEARCH
 from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.protocols.isotonic.rules import is_extreme
 
@@ -19,9 +19,11 @@ CONFIDENCE = 0.95
 
 
 def certain_of(protocol: Isotonic, quantile: float, answer: int) -> Certain | None:
-    """What is certain about the answer; None where so few reports say nothing."""
+    """What is certain about the answer; None where so few reports say nothing, or where a part of the run was left
+    out because of what it said.
+    """
     own = _own_counts(protocol, quantile)
-    if not own or protocol.domain.size == 1:
+    if not own or protocol.domain.size == 1 or protocol.believed().left_out:
         return None
     table = certainty.table_of(protocol.search, own)
     found = certainty.certain(
@@ -52,8 +54,8 @@ def typical_of(protocol: Isotonic, quantile: float, answer: int) -> Typical | Lu
 def _own_counts(protocol: Isotonic, quantile: float) -> list[tuple[int, int, int, int]]:
     """(row of the coin, threshold, reports, ones) of the reports asked by the search for this quantile.
 
-    Left out are the bulk phase and the opening rounds of a run in fixed rounds: which they are follows from the
-    plan, not from what they answered.
+    Left out are the bulk phase, anchors, and the opening of the run where it is marked (by epochs or fixed rounds):
+    which they are follows from the plan and from how many were heard, not from what they answered.
     """
     which = protocol.quantiles.index(quantile)
     roles = protocol.course.roles
@@ -66,7 +68,8 @@ def _own_counts(protocol: Isotonic, quantile: float) -> list[tuple[int, int, int
                 opened.add(number)
             asked += size
     else:
-        opened.add(SEARCH)
+        epochs = protocol.course.epochs
+        opened = {SEARCH + KINDS * epoch for epoch in range(int(certainty.OPENING * epochs), max(epochs, 1))}
     return [
         (rows[coin], threshold, reports, ones)
         for (phase, arm, coin, threshold), reports, ones in protocol.counts()

@@ -249,3 +249,21 @@ def _drawable(low: float | None, high: float | None, ax: Any) -> tuple[float, fl
         left if low is None or math.isinf(low) else float(low),
         right if high is None or math.isinf(high) else float(high),
     )
+
+
+def drawing(protocol: Isotonic, estimate: Estimate) -> dict[str, list[list[float]]]:
+    """What `draw` draws around the answer, as numbers for a page that draws it itself.
+
+    `points` are pooled reports (value, share of users at or below it, standard error, reports), `curve` is the
+    fitted one (value, share); both are empty before there is anything to draw.
+    """
+    if estimate.index is None or protocol.heard == 0:
+        return {"points": [], "curve": []}
+    low, high = _window(protocol, estimate)
+    inside = [row for row in by_threshold(protocol) if low <= row[0] <= high]
+    points = [[_value(protocol.domain, p.place), p.share, p.error, float(p.reports)] for p in pooled(inside)]
+    step = max((high - low) / _FINE, 1.0)
+    grid = sorted({min(low + round(k * step), high) for k in range(_FINE + 1)})
+    shares = fitted_shares(protocol, estimate.quantile, grid)
+    curve = [] if shares is None else [[_value(protocol.domain, k), s] for k, s in zip(grid, shares, strict=True)]
+    return {"points": points, "curve": curve}

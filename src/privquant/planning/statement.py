@@ -23,6 +23,7 @@ from privquant.privacy.coin import Coin
 from privquant.privacy.poisoning import breakdown, shift
 from privquant.privacy.shuffle import guarantee_of_rounds
 from privquant.protocols.base import Protocol
+from privquant.protocols.isotonic.epochs import HONEST_RUNS, KINDS
 from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.protocols.tree.hierarchical import Hierarchical
 
@@ -60,7 +61,10 @@ def stated(estimate: Estimate, protocol: Protocol) -> Estimate:
         return whole
     where = (protocol, estimate.quantile, estimate.index)
     certain, typical = certain_of(*where), typical_of(*where)
-    if certain is None and typical is None and protocol.domain.size > 1:
+    if protocol.believed().left_out:
+        said = left_out_sentence(protocol)
+        whole = replace(whole, notes=notes if said in notes else (*notes, said))
+    elif certain is None and typical is None and protocol.domain.size > 1:
         nothing = f"{estimate.users:,} reports at this epsilon {SAYS_NOTHING}"
         whole = replace(whole, notes=notes if nothing in notes else (*notes, nothing))
     return replace(whole, certain=certain, typical=typical, record=_record(protocol, estimate.quantile))
@@ -71,12 +75,32 @@ def stated_estimates(protocol: Protocol) -> list[Estimate]:
     return [stated(estimate, protocol) for estimate in protocol.estimates()]
 
 
+def left_out_sentence(protocol: Isotonic) -> str:
+    """What is to be said where a part of the run contradicts the others."""
+    judgement, epochs = protocol.believed().judgement, protocol.course.epochs
+    reports = sum(n for (phase, *_), n, _ in protocol.counts() if phase // KINDS in judgement.dropped)
+    where = ", ".join(str(epoch + 1) for epoch in judgement.dropped)
+    often = (
+        f"more than in any of {HONEST_RUNS:,} simulated honest runs: liars who come together do so, or a change in "
+        "who answers"
+        if judgement.alarm
+        else "as chance alone makes it seem in fewer than 1 of 100 honest runs"
+    )
+    return (
+        f"{reports:,} of {protocol.heard:,} reports, asked in part {where} of {epochs} of the run, contradict the "
+        f"others and are left out of the answer ({often}); so nothing is certain"
+    )
+
+
 def _record(protocol: Isotonic, quantile: float) -> Record:
     """What `Estimate.plot` draws: all that was heard, and how the search for this quantile went."""
     heard, roles = protocol.as_heard(), protocol.course.roles
     which = protocol.quantiles.index(quantile)
-    order = None if heard is None else [threshold for _, arm, _, threshold in heard if arm // roles == which]
-    return Record(protocol.state(), None if order is None else tuple(order))
+    if heard is None:
+        return Record(protocol.state(), None)
+    # a threshold is asked again in later epochs, and at anchors; what counts is when it came first
+    order = dict.fromkeys(threshold for _, arm, _, threshold in heard if arm // roles == which)
+    return Record(protocol.state(), tuple(order))
 
 
 def _failure(protocol: Protocol) -> str | None:
@@ -140,8 +164,14 @@ def interval_sentence(interval: Interval, quantile: float) -> str:
 # -- liars ---------------------------------------------------------------------------------------------------
 
 
-# 5 % of all users, lying together at the end of a run, put a median anywhere (docs/statements.md).
+# Figures: docs/statements.md. 5 % of all users, lying together at the end of a run, put a median anywhere.
 TIMED = "This is for liars who answer at times they did not choose; those who choose their moment can do far more."
+GUARDED = (
+    "This is for liars who answer at times they did not choose. Parts of a run that contradict the rest are left "
+    "out of the answer: with some thousand users that stops liars who come all at once. Liars thinly spread over "
+    "a fifth of a run, or filling half of it, can still do far more; where the poll need not be live, admit people "
+    "at times drawn at random over the whole run (waves)."
+)
 
 
 def liars_in_a_plan(fraction: float, *, epsilon: float | None, quantile: float) -> str:
@@ -154,15 +184,18 @@ def liars_in_a_plan(fraction: float, *, epsilon: float | None, quantile: float) 
     moved = shift(fraction, epsilon=epsilon, quantile=quantile)
     return (
         f"{fraction:.1%} liars can move the answer's rank by {100 * moved.low:+.2g} to {100 * moved.high:+.2g} "
-        f"percentile points; {anywhere:.1%} can move it to an end of the domain. {TIMED}"
+        f"percentile points; {anywhere:.1%} can move it to an end of the domain. {GUARDED}"
     )
 
 
-def liars_in_a_run(fraction: float, *, epsilon: float, quantiles: Sequence[float]) -> str:
-    """What so many liars, answering at a time they did not choose, can do to each quantile of a run."""
+def liars_in_a_run(fraction: float, *, epsilon: float, quantiles: Sequence[float], guarded: bool = False) -> str:
+    """What so many liars, answering at a time they did not choose, can do to each quantile of a run.
+
+    guarded: whether the run leaves out parts of itself that contradict the rest.
+    """
     several = len(quantiles) > 1
     said = "; ".join(
         f"{shift(fraction, epsilon=epsilon, quantile=q)}{f' at quantile {q:g}' if several else ''}"
         for q in quantiles
     )
-    return f"With {fraction:.0%} of liars among the users, {said}. {TIMED}"
+    return f"With {fraction:.0%} of liars among the users, {said}. {GUARDED if guarded else TIMED}"

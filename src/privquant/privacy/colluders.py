@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from bisect import bisect_left
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -76,12 +77,4 @@ def _log_hypergeometric(x: int, drawn: int, marked: int, total: int) -> float:
 def _first(passed: Callable[[int], float], low: int, high: int, miss: float) -> int:
     """The smallest count from low to high that is passed with probability at most `miss`; at `high` it never is."""
     allowed = miss * (1.0 - _SLACK)
-    if passed(low) <= allowed:
-        return low
-    while high - low > 1:
-        middle = (low + high) // 2
-        if passed(middle) <= allowed:
-            high = middle
-        else:
-            low = middle
-    return high
+    return low + bisect_left(range(low, high), True, key=lambda count: passed(count) <= allowed)

@@ -9,6 +9,7 @@ a sample: coin noise and the sampling error of b people together, at a rate of o
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -137,13 +138,7 @@ def users_needed(
         if high >= shuffle.LARGEST_BATCH:
             raise InvalidInput(f"an error of {noise:g} needs more than {shuffle.LARGEST_BATCH} users")
         low, high = high, min(2 * high, shuffle.LARGEST_BATCH)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if enough(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+    return low + 1 + bisect_left(range(low + 1, high), True, key=enough)
 
 
 def saving(*, epsilon: float, delta: float, batch: int, method: str = "lemma") -> Saving:

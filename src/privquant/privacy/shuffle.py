@@ -97,18 +97,10 @@ def epsilon(
 
     Parameters
     ----------
-    local_epsilon : float
-        Epsilon of the coin.
-    batch : int
-        Users whose answers are shuffled together.
     delta : float
         The probability with which epsilon may fail.
-    method : str
-        One of `METHODS`.
-    rtol : float
-        Width of the certified bracket, relative to delta.
-    colluding : float
-        Fraction of the batch that works with the aggregator or is fake.
+    local_epsilon, batch, method, rtol, colluding
+        As for `delta`.
     """
     chosen, local, d = _check_method(method), _check_local(local_epsilon), check_probability(delta, "delta")
     others, tight = honest(batch, colluding), _check_rtol(rtol)
@@ -148,16 +140,10 @@ def local_epsilon(
     ----------
     epsilon, delta : float
         What the shuffled batch is to keep.
-    batch : int
-        Users whose answers are shuffled together.
     cap : float, optional
         The most that may be left if shuffler and aggregator work together; it also wins over epsilon.
-    method : str
-        One of `METHODS`.
-    rtol : float
-        Width of the certified bracket, relative to delta.
-    colluding : float
-        Fraction of the batch that works with the aggregator or is fake.
+    batch, method, rtol, colluding
+        As for `delta`.
     """
     chosen, e, d = _check_method(method), check_epsilon(epsilon), check_probability(delta, "delta")
     others, tight = honest(batch, colluding), _check_rtol(rtol)

@@ -6,13 +6,15 @@
     tell(reports)     any order, late, partial, several at a time. A report carries its whole query.
     tell_counts(...)  many answers to one query at once, where the order of answers does not matter.
     give_up(queries)  users who were asked and will not answer. A round closes when told + given up = asked.
+    close_round(...)  a whole round at once, over for good, however many answered (`round_table`, below).
     estimate()        at any moment. Before any report: value None, users 0. What may be said about it, in words and
                       with a probability, is not the protocol's to say: see `privquant.planning.statement`.
     state()           everything, as JSON; `from_state` in the registry reads it back.
 
 Rules that hold for every protocol, checked by the suite in `privquant.testing`:
 
-- `users` is the plan: no more than that many are ever asked. Users who give up are not replaced.
+- `users` is the plan: no more than that many are ever asked. Users who give up are not replaced. In fixed rounds
+  every round has its own part of the plan: one that heard more than it asked takes nothing from the next.
 - A protocol built anew with the same settings and told the reports (and give-ups) of the log, in the order in
   which they were told, equals the one that was killed; users in flight at that moment count as not asked.
 - A report that cannot belong to this protocol (threshold outside the domain, a coin it never uses) raises
@@ -22,6 +24,9 @@ Rules that hold for every protocol, checked by the suite in `privquant.testing`:
 - Where the whole state is a count per (phase, arm, coin, threshold), the class says `count_table = True` (the
   instance, where an option decides it). Only then may reports be stored without their order, which is what a
   deployed campaign does.
+- Where the whole state is a count per round of fixed size, it says `round_table = True`: rounds are told whole and
+  in their order, close by their number, and stay closed with more reports than planned, with fewer or with none.
+  A campaign in the shuffle model, which hears each round as one batch, needs no more than that.
 
 How many users are asked before feedback arrives is a matter of the run, not of the protocol.
 """
@@ -37,7 +42,7 @@ from privquant.domain import Domain, domain_from_dict, given_domain
 from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import AnyQuery, AnyReport, Estimate, Guarantee, Query, Report
 from privquant.privacy.coin import Coin
-from privquant.validation import check_count, check_epsilon, check_quantiles
+from privquant.validation import check_count, check_epsilon, check_quantiles, one_or_several
 
 
 class Protocol(ABC):
@@ -60,10 +65,13 @@ class Protocol(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     count_table: ClassVar[bool] = False
+    round_table: ClassVar[bool] = False
     adaptive: ClassVar[bool] = True
     many_quantiles: ClassVar[bool] = False
-    campaign_options: ClassVar[Mapping[str, float]] = MappingProxyType({})
+    campaign_options: ClassVar[Mapping[str, float | bool]] = MappingProxyType({})
     """What a deployed campaign sets unless told otherwise; a run that waits for each report needs none of it."""
+    before_named: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    """What a state or a manifest means that was written before there were these options."""
 
     def __init__(
         self,
@@ -162,12 +170,16 @@ class Protocol(ABC):
 
     def ask_counts(self, k: int) -> list[tuple[AnyQuery, int]]:
         """Queries for up to k users who have not been asked, each with the number of users it is for."""
-        allowed = min(check_count(k, "k"), self.users - self.asked)
+        allowed = min(check_count(k, "k"), self._room())
         if allowed <= 0 or not self.can_ask():
             return []
         pairs = self._next(allowed)
         self.asked += sum(count for _, count in pairs)
         return pairs
+
+    def _room(self) -> int:
+        """How many users of the plan, or of its open round, have not been asked."""
+        return self.users - self.asked
 
     def batch_size(self) -> int:
         """How many users to ask before the next feedback, in a run that is free to choose."""
@@ -242,11 +254,11 @@ class Protocol(ABC):
 
     @classmethod
     def _built(cls, settings: Mapping[str, Any]) -> Protocol:
-        given = dict(settings)
+        given = {**cls.before_named, **settings}
         quantiles = given.pop("quantile")
         return cls(
             domain_from_dict(given.pop("domain")),
-            quantile=quantiles[0] if len(quantiles) == 1 else quantiles,
+            quantile=one_or_several(quantiles),
             guarantee=Guarantee.from_dict(given.pop("guarantee")),
             **given,
         )
@@ -304,6 +316,33 @@ class ThresholdProtocol(Protocol):
         """Take checked counts in; how many of the reports were used."""
         used = sum(self._use_bit(query, 1) for _ in range(ones))
         return used + sum(self._use_bit(query, 0) for _ in range(answered - ones))
+
+    def round_sizes(self) -> tuple[int, ...]:
+        """The users of each round, of a protocol with `round_table`."""
+        raise ProtocolError(f"protocol {self.name!r} has no rounds of fixed size")
+
+    def query_of_round(self, number: int, threshold: int) -> Query:
+        """The query of a round, counted from 0, that was announced with this threshold."""
+        raise ProtocolError(f"protocol {self.name!r} has no rounds of fixed size")
+
+    def close_round(self, query: Query, answered: int, ones: int) -> None:
+        """The whole round of `query`, over for good: so many answered, whatever was planned; none if dropped.
+
+        Users of the round who did not answer are given up.
+        """
+        if not self.round_table:
+            raise ProtocolError(f"protocol {self.name!r} has no rounds of fixed size that could be closed")
+        if not 0 <= ones <= answered:
+            raise ProtocolError(f"ones must lie in 0 .. answered, got {ones} of {answered}")
+        self._check_query(query)
+        planned = self._close_round(query, answered, ones)
+        self.heard += answered
+        self.given_up += max(0, planned - answered)
+        self.asked = max(self.asked, self.heard + self.given_up)
+
+    def _close_round(self, query: Query, answered: int, ones: int) -> int:
+        """Take a checked round in and close it; how many users were planned for it."""
+        raise NotImplementedError
 
     def _use_bit(self, query: Query, bit: int) -> bool:
         """Take one checked answer in; False if it came too late to be used."""

@@ -32,7 +32,7 @@ _PROTOCOLS = {
 DEFAULT_PROTOCOL = "isotonic"
 
 # The form of a protocol whose rounds are shuffled to (epsilon, delta): name -> module:function.
-_SHUFFLED = {
+SHUFFLED = {
     "naive": "privquant.protocols.naive.shuffled:shuffled_search",
     "isotonic": "privquant.protocols.isotonic.shuffled:shuffled_isotonic",
 }
@@ -132,13 +132,13 @@ def shuffled_protocol(
 ) -> Protocol:
     """The form of a protocol whose every round, once shuffled, keeps (epsilon, delta)."""
     protocol_class(name)
-    if name not in _SHUFFLED:
+    if name not in SHUFFLED:
         raise InvalidInput(
-            f"protocol {name!r} has no shuffled form; {' and '.join(sorted(_SHUFFLED))} have one, "
+            f"protocol {name!r} has no shuffled form; {' and '.join(sorted(SHUFFLED))} have one, "
             "or say trust='local'"
         )
     said = f"in the shuffle model protocol {name!r}"
-    return _made(_loaded(_SHUFFLED[name]), said, domain, users=users, epsilon=epsilon, delta=delta, **options)
+    return _made(_loaded(SHUFFLED[name]), said, domain, users=users, epsilon=epsilon, delta=delta, **options)
 
 
 def check_trust(trust: object, delta: object) -> str:

@@ -10,6 +10,7 @@ from privquant.wire.form import (
     MAX_REQUEST,
     WireError,
     canonical,
+    check_code,
     check_hash,
     check_token,
     exact_fields,
@@ -21,24 +22,39 @@ from privquant.wire.form import (
 )
 
 MAX_TICKET = 200
+CODED_CLAIM = 2
+"""The version of the claim that carries a code."""
 
 _TICKET = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_TICKET}}}")
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Take a place of an open link for a token the device made. Answer: 201, or 200 if it has it already."""
+    """Take a place of an open link for a token the device made. Answer: 201, or 200 if it has it already.
+
+    code: of a link that needs one. A claim without has the form of version 1, which does not say so.
+    """
 
     link: str
     token_hash: str
+    code: str | None = None
 
     def to_bytes(self) -> bytes:
-        return canonical({"link": self.link, "token_hash": self.token_hash})
+        form: dict[str, Any] = {"link": self.link, "token_hash": self.token_hash}
+        return canonical(form if self.code is None else form | {"code": self.code, "version": CODED_CLAIM})
 
     @classmethod
     def parse(cls, body: bytes) -> Claim:
-        form = parse_object(body, MAX_REQUEST, ("link", "token_hash"))
-        return cls(check_token(form["link"], "link"), check_hash(form["token_hash"], "token_hash"))
+        form = parse_json(body, MAX_REQUEST)
+        coded = isinstance(form, dict) and "version" in form
+        exact_fields(form, ("link", "token_hash", *(("code", "version") if coded else ())), "message")
+        if coded and (type(form["version"]) is not int or form["version"] != CODED_CLAIM):
+            raise WireError(f"a claim that says its version is of version {CODED_CLAIM}")
+        return cls(
+            check_token(form["link"], "link"),
+            check_hash(form["token_hash"], "token_hash"),
+            check_code(form["code"]) if coded else None,
+        )
 
 
 def query_request(token: str) -> bytes:

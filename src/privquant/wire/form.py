@@ -22,6 +22,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from privquant.errors import PrivquantError
 
 VERSION = 1
+SHUFFLED_VERSION = 2
+"""Of a manifest in the shuffled trust model."""
 SAFE_INTEGER = 2**53 - 1
 
 MAX_REQUEST = 4_096
@@ -31,6 +33,9 @@ BATCH_LIMIT = 10_000
 MAX_BATCH_REQUEST = 4 * 2**20
 
 TOKEN_BYTES = 16
+
+_CODE_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"  # none that is read for another
+CODE_LENGTH = 8
 
 _HEX64 = re.compile(r"[0-9a-f]{64}")
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,19}")
@@ -150,18 +155,18 @@ def real_from_wire(text: Any, name: str) -> float:
     return value
 
 
-def _to_base64(data: bytes) -> str:
+def to_base64(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 
-def _from_base64(text: Any, size: int, name: str) -> bytes:
+def from_base64(text: Any, size: int, name: str) -> bytes:
     length = (size * 8 + 5) // 6
     if isinstance(text, str) and len(text) == length and text.isascii():
         try:
             data = base64.urlsafe_b64decode(text + "=" * (-length % 4))
         except binascii.Error:
             data = b""
-        if len(data) == size and _to_base64(data) == text:  # one byte string, one spelling
+        if len(data) == size and to_base64(data) == text:  # one byte string, one spelling
             return data
     raise WireError(f"{name} is {length} characters of unpadded base64url ({size} bytes)")
 
@@ -175,17 +180,34 @@ def token_from_bytes(data: bytes) -> str:
     """The token that these 16 bytes spell."""
     if len(data) != TOKEN_BYTES:
         raise WireError(f"a token has {TOKEN_BYTES} bytes, got {len(data)}")
-    return _to_base64(data)
+    return to_base64(data)
 
 
 def check_token(token: Any, name: str = "token") -> str:
-    _from_base64(token, TOKEN_BYTES, name)
+    from_base64(token, TOKEN_BYTES, name)
     return str(token)
+
+
+def new_code() -> str:
+    """A fresh code of an open link: 40 bits from the operating system, to be told and typed by people."""
+    return "".join(secrets.choice(_CODE_LETTERS) for _ in range(CODE_LENGTH))
+
+
+def check_code(code: Any) -> str:
+    if not isinstance(code, str) or len(code) != CODE_LENGTH or not set(code) <= set(_CODE_LETTERS):
+        raise WireError(f"a code is {CODE_LENGTH} characters of 0-9 a-z without i, l, o and u")
+    return code
+
+
+def typed_code(text: str) -> str:
+    """The code that a person meant who typed this: capitals, spaces and dashes, o for 0, i and l for 1."""
+    bare = text.lower().replace("-", "").replace(" ", "")
+    return check_code(bare.translate(str.maketrans("oil", "011")))
 
 
 def token_hash(token: str) -> str:
     """What a device sends to get its query: SHA-256 of a label and the token's 16 bytes, in hex."""
-    return hashlib.sha256(b"privquant/token/1\x00" + _from_base64(token, TOKEN_BYTES, "token")).hexdigest()
+    return hashlib.sha256(b"privquant/token/1\x00" + from_base64(token, TOKEN_BYTES, "token")).hexdigest()
 
 
 def check_hash(text: Any, name: str) -> str:

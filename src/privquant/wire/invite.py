@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from privquant.wire.form import WireError, check_hash, check_token
+from privquant.wire.form import WireError, check_code, check_hash, check_token
 
 LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
 
@@ -26,6 +26,7 @@ class Invite:
 
     token: a one-time token issued for one person.
     link:  the secret of an open link: the device makes its own token and claims a place for it.
+    code:  of an open link that needs one; it may be part of the address, or told apart from it.
     """
 
     base: str
@@ -33,6 +34,7 @@ class Invite:
     key_fingerprint: str
     token: str | None = None
     link: str | None = None
+    code: str | None = None
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.base)
@@ -46,10 +48,15 @@ class Invite:
         if (self.token is None) == (self.link is None):
             raise WireError("an invite has either a token or an open link's secret")
         check_token(self.token if self.token is not None else self.link, "token")
+        if self.code is not None:
+            if self.link is None:
+                raise WireError("a code belongs to an open link; an invite with a token of its own has none")
+            check_code(self.code)
 
     def to_url(self) -> str:
         secret = f"t={self.token}" if self.token is not None else f"l={self.link}"
-        return f"{self.base}/c/{self.campaign_id}#{secret}&k={self.key_fingerprint}"
+        code = "" if self.code is None else f"&c={self.code}"
+        return f"{self.base}/c/{self.campaign_id}#{secret}&k={self.key_fingerprint}{code}"
 
     @classmethod
     def parse(cls, url: str) -> Invite:
@@ -62,7 +69,7 @@ class Invite:
         found: dict[str, str] = {}
         for part in fragment.split("&"):
             name, _, value = part.partition("=")
-            if name not in ("t", "l", "k") or name in found:
-                raise WireError(f"unknown or repeated part {name!r:.20} in an invite; it has t or l, and k")
+            if name not in ("t", "l", "k", "c") or name in found:
+                raise WireError(f"unknown or repeated part {name!r:.20} in an invite; it has t or l, k, maybe c")
             found[name] = value
-        return cls(base, campaign_id, found.get("k", ""), found.get("t"), found.get("l"))
+        return cls(base, campaign_id, found.get("k", ""), found.get("t"), found.get("l"), found.get("c"))

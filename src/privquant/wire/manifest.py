@@ -1,7 +1,7 @@
 """The manifest: what a campaign asks, of whom and at what privacy.
 
 It never changes: its id is the SHA-256 of its canonical JSON and it is signed with Ed25519. An unknown field or
-version is an error, never ignored.
+version is an error, never ignored. Version 1 is the local trust model, version 2 the shuffled one.
 """
 
 from __future__ import annotations
@@ -12,31 +12,25 @@ import secrets
 from dataclasses import dataclass, fields
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-
 from privquant.domain import Domain, Grid, check_domain, domain_from_dict
 from privquant.errors import InvalidInput
 from privquant.privacy.coin import check_flip_threshold, flip_threshold
 from privquant.validation import check_epsilon, check_probability, check_quantiles
 from privquant.wire.form import (
-    MAX_MANIFEST,
     SAFE_INTEGER,
+    SHUFFLED_VERSION,
     VERSION,
-    SignatureError,
     TrustError,
     WireError,
     canonical,
     check_hash,
     exact_fields,
-    fingerprint,
-    parse_object,
-    public_key_of,
     real_from_wire,
     real_to_wire,
     whole_from_wire,
     whole_to_wire,
 )
+from privquant.wire.shuffle_terms import Shuffle
 
 MAX_EDGES = 10_000
 MAX_WAVES = 10_000
@@ -86,9 +80,11 @@ class Manifest:
     """What a campaign asks, of whom and at what privacy. Times are whole seconds since 1970, UTC.
 
     measurement: the name a device keeps its ledger by; one device answers a measurement once.
-    trust:       "local"; "shuffle" is reserved and refused by this version.
+    trust:       "local" (version 1) or "shuffle" (version 2, which has `shuffle`).
+    flip_threshold: the coin of epsilon; in version 2, where each round has its own, the most honest of them.
     interval:    confidence of the certified interval that is asked for, or None.
     deadline:    no query is handed out after it.
+    shuffle:     rounds, shuffler and seal key of version 2.
     """
 
     measurement: str
@@ -108,11 +104,19 @@ class Manifest:
     nonce: str
     trust: str = "local"
     version: int = VERSION
+    shuffle: Shuffle | None = None
 
     def __post_init__(self) -> None:
         _check_manifest(self)
 
     def to_dict(self) -> dict[str, Any]:
+        form = self._common()
+        if self.shuffle is None:
+            return form | {"flip_threshold": whole_to_wire(self.flip_threshold), "trust": {"model": self.trust}}
+        return form | {"trust": self.shuffle.to_wire()}
+
+    def _common(self) -> dict[str, Any]:
+        """What both versions have in the same form."""
         return {
             "version": self.version,
             "measurement": self.measurement,
@@ -120,8 +124,6 @@ class Manifest:
             "domain": domain_to_wire(self.domain),
             "quantiles": [real_to_wire(q) for q in self.quantiles],
             "epsilon": real_to_wire(self.epsilon),
-            "flip_threshold": whole_to_wire(self.flip_threshold),
-            "trust": {"model": self.trust},
             "protocol": {"name": self.protocol, "options": dict(self.options)},
             "interval": None if self.interval is None else real_to_wire(self.interval),
             "planned_users": self.planned_users,
@@ -142,11 +144,18 @@ class Manifest:
 
     @classmethod
     def from_dict(cls, form: Any) -> Manifest:
-        names = {f.name for f in fields(cls)} - {"options"}
-        if isinstance(form, dict) and form.get("version") != VERSION:
-            raise WireError(f"manifest version {form.get('version')!r:.40} is unknown; this reads {VERSION}")
+        names = {f.name for f in fields(cls)} - {"options", "shuffle"}
+        version = form.get("version") if isinstance(form, dict) else VERSION
+        if type(version) is not int or version not in (VERSION, SHUFFLED_VERSION):
+            raise _unknown_version(version)
+        if version == SHUFFLED_VERSION:
+            names -= {"flip_threshold"}
         exact_fields(form, names, "manifest")
-        trust = exact_fields(form["trust"], ("model",), "trust model")["model"]
+        shuffle = None
+        if version == SHUFFLED_VERSION:
+            _check_model(form["trust"], "shuffle")
+            shuffle = Shuffle.from_wire(form["trust"])
+        trust = "shuffle" if shuffle else exact_fields(form["trust"], ("model",), "trust model")["model"]
         protocol = exact_fields(form["protocol"], ("name", "options"), "protocol")
         waves = exact_fields(form["waves"], ("count", "seconds"), "waves")
         if not isinstance(protocol["options"], dict):
@@ -159,7 +168,9 @@ class Manifest:
             domain=domain_from_wire(form["domain"]),
             quantiles=tuple(real_from_wire(q, "quantile") for q in form["quantiles"]),
             epsilon=real_from_wire(form["epsilon"], "epsilon"),
-            flip_threshold=whole_from_wire(form["flip_threshold"], "flip_threshold"),
+            flip_threshold=(
+                shuffle.most_honest_coin if shuffle else whole_from_wire(form["flip_threshold"], "flip_threshold")
+            ),
             trust=trust,
             protocol=protocol["name"],
             options=tuple(sorted(protocol["options"].items())),
@@ -170,8 +181,19 @@ class Manifest:
             deadline=form["deadline"],
             issuer=form["issuer"],
             nonce=form["nonce"],
-            version=form["version"],
+            version=version,
+            shuffle=shuffle,
         )
+
+
+def _unknown_version(version: Any) -> WireError:
+    return WireError(f"manifest version {version!r:.40} is unknown; this reads {VERSION} and {SHUFFLED_VERSION}")
+
+
+def _check_model(trust: Any, wanted: str) -> None:
+    model = trust.get("model") if isinstance(trust, dict) else trust
+    if model != wanted:
+        raise TrustError(f"trust model {model!r:.60} is unknown; this version knows {wanted!r}")
 
 
 def _whole_in(value: Any, low: int, high: int, name: str) -> None:
@@ -180,8 +202,8 @@ def _whole_in(value: Any, low: int, high: int, name: str) -> None:
 
 
 def _check_manifest(m: Manifest) -> None:
-    if type(m.version) is not int or m.version != VERSION:
-        raise WireError(f"manifest version {m.version!r:.40} is unknown; this reads {VERSION}")
+    if type(m.version) is not int or m.version not in (VERSION, SHUFFLED_VERSION):
+        raise _unknown_version(m.version)
     if not isinstance(m.measurement, str) or not _MEASUREMENT.fullmatch(m.measurement):
         raise WireError(
             f"measurement is a name of 1 to 100 of a-z 0-9 . _ -, starting with a letter or digit, "
@@ -201,13 +223,7 @@ def _check_manifest(m: Manifest) -> None:
             check_probability(m.interval, "interval")
     except InvalidInput as error:
         raise WireError(str(error)) from error
-    if m.flip_threshold != flip_threshold(m.epsilon):
-        raise WireError(
-            f"flip_threshold {m.flip_threshold} is not the coin of epsilon {m.epsilon!r}, "
-            f"which is {flip_threshold(m.epsilon)}"
-        )
-    if m.trust != "local":
-        raise TrustError(f"trust model {m.trust!r:.60} is unknown; this version knows 'local'")
+    _check_trust(m)
     if not isinstance(m.protocol, str) or not _NAME.fullmatch(m.protocol):
         raise WireError(f"protocol is a short lower-case name, got {m.protocol!r:.60}")
     if len(m.options) > 20:
@@ -229,38 +245,21 @@ def _check_manifest(m: Manifest) -> None:
         raise WireError("nonce is 32 lower-case hex digits")
 
 
+def _check_trust(m: Manifest) -> None:
+    if m.version == VERSION:
+        if m.flip_threshold != flip_threshold(m.epsilon):
+            raise WireError(
+                f"flip_threshold {m.flip_threshold} is not the coin of epsilon {m.epsilon!r}, "
+                f"which is {flip_threshold(m.epsilon)}"
+            )
+        _check_model({"model": m.trust}, "local")
+    else:
+        _check_model({"model": m.trust}, "shuffle")
+    if (m.shuffle is None) != (m.version == VERSION):
+        raise WireError("a manifest has rounds, a shuffler and a seal key in version 2, and in no other")
+    if m.shuffle is not None and m.flip_threshold != m.shuffle.most_honest_coin:
+        raise WireError("flip_threshold is not the most honest coin of the rounds")
+
+
 def new_nonce() -> str:
     return secrets.token_hex(16)
-
-
-_SIGNED = b"privquant/manifest/1\x00"
-
-
-def sign_manifest(manifest: Manifest, key: Ed25519PrivateKey) -> bytes:
-    """The envelope {"manifest": .., "signature": ..} as canonical JSON."""
-    if public_key_of(key) != manifest.issuer:
-        raise InvalidInput("the manifest names another issuer than the key that is to sign it")
-    signature = key.sign(_SIGNED + manifest.to_bytes()).hex()
-    return canonical({"manifest": manifest.to_dict(), "signature": signature})
-
-
-def open_envelope(body: bytes, *, campaign_id: str, key_fingerprint: str) -> Manifest:
-    """The manifest of an envelope, if it is the one named and signed by the key named; else WireError."""
-    form = parse_object(body, MAX_MANIFEST, ("manifest", "signature"))
-    manifest = Manifest.from_dict(form["manifest"])
-    if manifest.id != campaign_id:
-        raise SignatureError(f"the manifest's hash is {manifest.id}, the invite names {campaign_id}")
-    if fingerprint(manifest.issuer) != key_fingerprint:
-        raise SignatureError(
-            f"the manifest's issuer has the fingerprint {fingerprint(manifest.issuer)}, "
-            f"the invite names {key_fingerprint}"
-        )
-    signature = form["signature"]
-    if not isinstance(signature, str) or not re.fullmatch(r"[0-9a-f]{128}", signature):
-        raise SignatureError("the signature is not 128 lower-case hex digits")
-    try:
-        issuer = Ed25519PublicKey.from_public_bytes(bytes.fromhex(manifest.issuer))
-        issuer.verify(bytes.fromhex(signature), _SIGNED + manifest.to_bytes())
-    except (InvalidSignature, ValueError) as error:
-        raise SignatureError("the manifest's signature does not verify") from error
-    return manifest

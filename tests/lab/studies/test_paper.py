@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from privquant.errors import InvalidInput
-from privquant.lab.data import dataset
+from privquant.lab.data import dataset, dataset_names
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.outcome import Outcome
 from privquant.lab.experiment.runner import run_cells
 from privquant.lab.studies.limits import mean_rank_error
 from privquant.lab.studies.paper import accounting, pareto, shuffle, uniform
-from privquant.lab.studies.paper.figure import CDF_EPSILON, EPSILONS, Effort
-from privquant.lab.studies.paper.mechanisms import every_protocol
+from privquant.lab.studies.paper.figure import CDF_EPSILON, EPSILONS, Effort, Figure
+from privquant.lab.studies.paper.mechanisms import PAPER, every_protocol
 from privquant.lab.studies.paper.regenerate import Regenerated, catalogue, chosen, compare, regenerate
 from privquant.lab.studies.published import CONSTANTS, RUNS, recorded_cells, recorded_runs
 from privquant.protocols.registry import protocol_names
@@ -42,7 +42,7 @@ def test_grids_are_the_papers() -> None:
     assert pytest.approx(np.geomspace(0.1, 5, 10).tolist()) == list(EPSILONS)
     assert round(CDF_EPSILON, 2) == 0.57
     cells = [cell for name in PAPER_FIGURES[:6] for cell in catalogue()[name].cells(Effort())]
-    assert len(cells) == 6 * 10 * 3
+    assert len(cells) == 6 * 10 * 4
     assert {cell.trials for cell in cells} == {200}
     assert {(c.data.n, c.data.size) for c in cells} == {(n, 4**k) for n in (2500, 5000, 7500) for k in (8, 9)}
     assert {cell.data.size for cell in uniform.FIGURES[0].cells(Effort())} == {100, 10**3, 10**4, 10**5, 10**6}
@@ -67,6 +67,11 @@ def test_a_quick_figure_is_a_part_of_the_whole_one() -> None:
     for name in PAPER_FIGURES[:-1]:
         quick = {cell.key for cell in catalogue()[name].cells(Effort(quick=True))}
         assert quick <= {cell.key for cell in catalogue()[name].cells(Effort())}
+
+
+def test_the_first_figure_has_our_own_search_and_that_of_shapes_every_shape() -> None:
+    assert "isotonic" in {cell.protocol for cell in catalogue()[PAPER_FIGURES[0]].cells(Effort())}
+    assert {cell.data.name for cell in catalogue()["shapes"].cells(Effort())} == set(dataset_names())
 
 
 def test_the_figures_beyond_the_paper_take_every_registered_protocol() -> None:
@@ -182,11 +187,17 @@ def processor(work: Callable[[], object]) -> float:
     return spent() - before
 
 
+def papers_own(figures: tuple[Figure, ...]) -> list[Cell]:
+    """The cells of the paper's three mechanisms."""
+    labels = {mechanism.label for mechanism in PAPER}
+    return [cell for figure in figures for cell in figure.cells(Effort()) if cell.label in labels]
+
+
 def test_all_pareto_cells_fit_into_three_minutes_of_two_cores() -> None:
     """A twentieth of the work (2 of 10 epsilons, 50 of 200 trials) in a twentieth of the time, which is about seven
     times what it takes.
     """
-    cells = [cell for figure in pareto.FIGURES for cell in figure.cells(Effort())]
+    cells = papers_own(pareto.FIGURES)
     part = [replace(c, trials=50) for c in cells if c.epsilon in (EPSILONS[4], EPSILONS[9])]
     assert len(part) * 5 == len(cells) == 180
     run_cells([replace(c, trials=1) for c in part], seed=1, workers=1)  # kernels loaded
@@ -195,7 +206,7 @@ def test_all_pareto_cells_fit_into_three_minutes_of_two_cores() -> None:
 
 @pytest.mark.full
 def test_all_pareto_cells_whole() -> None:
-    cells = [cell for figure in pareto.FIGURES for cell in figure.cells(Effort())]
+    cells = papers_own(pareto.FIGURES)
     assert processor(lambda: run_cells(cells, seed=1)) < 2 * 180
 
 

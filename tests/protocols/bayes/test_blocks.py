@@ -22,11 +22,25 @@ def test_sums_around_a_slot(row: list[float], at: int) -> None:
 
 @given(ROWS, st.integers(0, BLOCK), st.integers(0, BLOCK))
 def test_scaled_slots(row: list[float], start: int, end: int) -> None:
-    fast, before = np.array(row), list(row)
-    blocks.scale_slots_lanes(fast, start, end, 0.3)
+    before = list(row)
     blocks.scale_slots(row, start, end, 0.3)
-    assert fast.tolist() == row
     assert [k for k in range(BLOCK) if row[k] != before[k]] == list(range(start, end))
+
+
+@given(ROWS, st.integers(0, BLOCK - 1))
+def test_a_block_closed_at_a_slot(row: list[float], at: int) -> None:
+    fast, before = np.array(row), list(row)
+    total = blocks.close_slots_lanes(fast, at, 0.7, 0.3)
+    assert blocks.close_slots(row, at, 0.7, 0.3) == pytest.approx(total, rel=1e-12)
+    assert fast.tolist() == row == [mass * 0.3 for mass in before[:at]] + [0.7] + before[at + 1 :]
+    assert total == pytest.approx(sum(row))
+
+
+@given(ROWS, st.integers(0, BLOCK - 1), st.floats(-1.0, 70.0))
+def test_the_slot_at_which_a_sum_is_reached(row: list[float], last: int, wanted: float) -> None:
+    found = blocks.slot_at(row, last, wanted)
+    upto = np.cumsum(row)
+    assert found == min(int(np.searchsorted(upto, wanted)), last)
 
 
 @given(ROWS, st.integers(1, 2), st.data())

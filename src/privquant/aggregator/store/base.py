@@ -4,12 +4,14 @@
 sent afterwards is never taken back. For every ask there is one outcome:
 
     Pin     give this token this query, unless it has one.
-            -> PINNED, or HAS with the box it was given first, or SPENT, UNKNOWN, or NONE (none offered, none there)
+            -> PINNED, or HAS with the box it was given first, or SPENT, UNKNOWN, EXPIRED (its claim), or NONE (none
+            offered, none there), or WAIT (none there, and its pace leaves no place)
     Spend   count this report. The token's id is inserted ON CONFLICT DO NOTHING; only if it was new is the
             report's (query, bit) written; the token's pin is erased in the same transaction.
             -> COUNTED, or SPENT (counted before), or CLOSED
     Admit   take a place of the open link for this token.
-            -> COUNTED, or HAS (it has one), or FULL, CLOSED
+            -> COUNTED, or HAS (it has one), or FULL, CLOSED, or WAIT (its pace leaves no place, or claims that may
+            yet expire have the last ones)
 
 `commit` raises Unavailable when the database does not answer or the transaction had to be given up. The outcome is
 then unknown to the caller, and asking again is always right: every ask is idempotent.
@@ -19,6 +21,10 @@ may be a single report, and a database remembers which rows came in one transact
 transaction number). So fresh reports lie in the tail, and `seal()` moves the tail to the log in one
 permutation of at least `seal_rows` reports (or when a campaign closes), adds to the counts, and erases the tail and
 what the database remembers of it. Counts, wherever they are read, are count + tail in one snapshot.
+
+How the pace holds: a token that was given a query (or a place of the link) on an ask with a `Pace` is in flight, a
+row of its own, until its report is counted or the second `tick` comes. Whether there is a place is decided inside
+the transaction, and for one campaign by one transaction at a time.
 """
 
 from __future__ import annotations
@@ -29,13 +35,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
+from privquant.aggregator.causes import Unavailable as Unavailable
+from privquant.aggregator.pace import Pace
 from privquant.aggregator.store import statements as sql
-from privquant.errors import PrivquantError
 from privquant.messages import Query
-
-
-class Unavailable(PrivquantError):
-    """The store does not answer now. Ask again: every ask is idempotent."""
 
 
 class What(Enum):
@@ -47,6 +50,8 @@ class What(Enum):
     COUNTED = auto()
     CLOSED = auto()
     FULL = auto()
+    WAIT = auto()
+    EXPIRED = auto()
 
 
 @dataclass(slots=True)
@@ -57,6 +62,7 @@ class Pin:
     id: bytes
     box: bytes | None
     lease: int
+    pace: Pace | None = None
 
 
 @dataclass(slots=True)
@@ -69,8 +75,12 @@ class Spend:
 
 @dataclass(slots=True)
 class Admit:
+    """term: the minute until which the place is kept for a token that asks for no query; 0 keeps it for good."""
+
     campaign: int
     id: bytes
+    term: int = 0
+    pace: Pace | None = None
 
 
 Ask = Pin | Spend | Admit
@@ -96,11 +106,20 @@ def counts_of(rows: Iterable[Sequence[int]]) -> list[Counts]:
     return [Counts(Query(c, coin, phase, arm), n, s) for phase, arm, coin, c, n, s in rows]
 
 
-def published_rows(campaign: int, queries: list[tuple[Query, int]]) -> list[tuple[int, ...]]:
+def published_rows(campaign: int, queries: list[tuple[Query, int]], known: int) -> list[tuple[int, ...]]:
     """What the statement PUBLISH takes."""
     return [
-        (campaign, place, q.threshold, q.coin, q.phase, q.arm, users) for place, (q, users) in enumerate(queries)
+        (campaign, place, q.threshold, q.coin, q.phase, q.arm, users, known)
+        for place, (q, users) in enumerate(queries)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Queries with their numbers of users, and how many reports they follow from."""
+
+    queries: list[tuple[Query, int]]
+    known: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +128,7 @@ class CampaignRow:
     id: str
     state: str
     envelope: bytes
+    pace: float
     heard: int
 
 
@@ -174,13 +194,18 @@ class DeviceStore(ABC):
         return bytes(rows[0][0]) if rows else None
 
     @abstractmethod
-    async def publish(self, campaign: int, queries: list[tuple[Query, int]]) -> None:
-        """Hand out these queries next, each in proportion to its number of users."""
+    async def publish(self, campaign: int, queries: list[tuple[Query, int]], known: int) -> None:
+        """Hand out these queries, which follow from `known` reports, each in proportion to its number of users."""
 
-    async def published(self, campaign: int) -> list[tuple[Query, int]]:
+    async def published(self, campaign: int) -> Published:
         """What was published last."""
         rows = await self._read(sql.PUBLISHED, campaign)
-        return [(Query(c, coin, phase, arm), users) for c, coin, phase, arm, users in rows]
+        queries = [(Query(c, coin, phase, arm), users) for c, coin, phase, arm, users, _ in rows]
+        return Published(queries, rows[0][5] if rows else 0)
+
+    @abstractmethod
+    async def tick(self, minute: int) -> None:
+        """Age what is in flight, and let go of claims whose term is before `minute`; the leader calls it."""
 
     @abstractmethod
     async def try_lead(self) -> bool:

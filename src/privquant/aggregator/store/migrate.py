@@ -13,13 +13,14 @@ from sqlalchemy import Connection, event, inspect, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from privquant.aggregator.settings import Settings
-from privquant.errors import InvalidInput
+from privquant.errors import InvalidInput, PrivquantError
 
 # Any fixed number will do; it only has to be the same in every process.
 MIGRATION_LOCK = 0x7071_0001
 PUBLISHER_LOCK = 0x7071_0002
+PACE_LOCK = 0x7071_0003
 
-HEAD = "0001"
+HEAD = "0005_keep"
 """The newest migration; a test holds it to what the folder says."""
 
 OLDEST_SQLITE = (3, 35, 0)
@@ -33,6 +34,10 @@ SQLITE_PRAGMAS = (
     "PRAGMA busy_timeout=10000",
     "PRAGMA cache_size=-32768",
 )
+
+
+class SchemaTooNew(PrivquantError):
+    """The tables were made by a newer version."""
 
 
 def open_engine(settings: Settings) -> AsyncEngine:
@@ -102,9 +107,53 @@ def _is_current(connection: Connection) -> bool:
 
 def _upgrade(connection: Connection) -> None:
     from alembic import command
+
+    found, known = _revisions(connection)
+    if found is not None and found not in known:
+        raise SchemaTooNew(
+            f"the tables are of schema {found}, which this version does not know: it knows up to {HEAD}. They were "
+            "made by a newer version: start that one, or turn them back with it (docs/production.md)"
+        )
+    command.upgrade(_config(connection), "head")
+
+
+async def schema_of(engine: AsyncEngine) -> tuple[str | None, list[str]]:
+    """The schema the tables have (None: there are none), and those this version knows, oldest first."""
+    async with engine.connect() as connection:
+        return await connection.run_sync(_revisions)
+
+
+async def turn_back(engine: AsyncEngine, target: str) -> None:
+    """Bring the tables back to an older schema, for an older version to use. What they held beyond it is lost."""
+    found, known = await schema_of(engine)
+    older = known[: known.index(found)] if found in known else []
+    if target not in older:
+        possible = ", ".join(older) or "nothing older"
+        raise InvalidInput(f"the tables are of schema {found}; they can be turned back to {possible}")
+    async with engine.execution_options(writes=True).begin() as connection:
+        await connection.run_sync(lambda c: _downgrade(c, target))
+
+
+def _downgrade(connection: Connection, target: str) -> None:
+    from alembic import command
+
+    command.downgrade(_config(connection), target)
+
+
+def _revisions(connection: Connection) -> tuple[str | None, list[str]]:
+    from alembic.script import ScriptDirectory
+
+    known = [each.revision for each in ScriptDirectory.from_config(_config(connection)).walk_revisions()]
+    found = None
+    if inspect(connection).has_table("alembic_version"):
+        found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return found, known[::-1]
+
+
+def _config(connection: Connection) -> Any:
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(files("privquant.aggregator") / "migrations"))
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    return config

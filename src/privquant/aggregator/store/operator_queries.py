@@ -15,7 +15,7 @@ from privquant.aggregator.store import statements as sql
 from privquant.aggregator.store.base import Counts, counts_of, published_rows
 from privquant.errors import PrivquantError
 from privquant.messages import Query
-from privquant.wire import Manifest, fingerprint, open_envelope
+from privquant.wire import Manifest, fingerprint, open_issued
 
 
 class UnknownCampaign(PrivquantError):
@@ -47,7 +47,12 @@ def manifest_of(envelope: bytes) -> Manifest:
     form = json.loads(envelope)
     manifest = Manifest.from_dict(form["manifest"])
     mark = fingerprint(manifest.issuer)
-    return open_envelope(envelope, campaign_id=manifest.id, key_fingerprint=mark)
+    return open_issued(envelope, campaign_id=manifest.id, key_fingerprint=mark)
+
+
+def is_shuffled(envelope: bytes) -> bool:
+    """Whether a stored envelope is of the shuffle model, told without checking it."""
+    return b'"version":2' in envelope
 
 
 async def read_counts(db: AsyncConnection, number: int, *, statement: str = sql.COUNTS) -> list[Counts]:
@@ -61,7 +66,9 @@ def as_dict(counts: list[Counts]) -> dict[Query, tuple[int, int]]:
 
 async def publish(db: AsyncConnection, number: int, queries: list[tuple[Query, int]]) -> None:
     """The first queries of a campaign."""
-    rows = [{f"p{place}": value for place, value in enumerate(row, 1)} for row in published_rows(number, queries)]
+    rows = [
+        {f"p{place}": value for place, value in enumerate(row, 1)} for row in published_rows(number, queries, 0)
+    ]
     if rows:
         await db.execute(text(sql.for_sqlalchemy(sql.PUBLISH)), rows)
 

@@ -27,25 +27,37 @@ from privquant.aggregator.store.base import (
     What,
     published_rows,
 )
-from privquant.aggregator.store.migrate import PUBLISHER_LOCK
-from privquant.aggregator.store.postgres_erase import TABLES, rewrite
+from privquant.aggregator.store.migrate import PACE_LOCK, PUBLISHER_LOCK
+from privquant.aggregator.store.postgres_erase import TABLES, Renewed, rewrite
 from privquant.messages import Query
 
 _PIN = """
 INSERT INTO pin (campaign, id, box, lease)
 SELECT g.campaign, g.id, g.box, g.lease
 FROM unnest($1::int[], $2::bytea[], $3::bytea[], $4::int[]) AS g(campaign, id, box, lease)
-WHERE EXISTS (SELECT 1 FROM token t WHERE t.campaign = g.campaign AND t.id = g.id)
+WHERE EXISTS (SELECT 1 FROM token t WHERE t.campaign = g.campaign AND t.id = g.id AND t.claim >= 0)
   AND NOT EXISTS (SELECT 1 FROM spent s WHERE s.campaign = g.campaign AND s.id = g.id)
 ORDER BY g.campaign, g.id
 ON CONFLICT DO NOTHING RETURNING campaign, id
 """
 _KNOWN = """
-SELECT g.campaign, g.id, p.box, s.id IS NOT NULL AS spent, t.id IS NOT NULL AS issued
+SELECT g.campaign, g.id, p.box, s.id IS NOT NULL AS spent, t.claim, f.id IS NOT NULL AS flying
 FROM (SELECT DISTINCT * FROM unnest($1::int[], $2::bytea[]) AS u(campaign, id)) AS g
 LEFT JOIN pin p ON p.campaign = g.campaign AND p.id = g.id
 LEFT JOIN spent s ON s.campaign = g.campaign AND s.id = g.id
 LEFT JOIN token t ON t.campaign = g.campaign AND t.id = g.id
+LEFT JOIN flight f ON f.campaign = g.campaign AND f.id = g.id
+"""
+_PACED = "SELECT pg_advisory_xact_lock($1, $2)"
+_TAKE_OFF = f"""
+INSERT INTO flight (campaign, id, age)
+SELECT g.campaign, g.id, {sql.FRESH} FROM unnest($1::int[], $2::bytea[]) AS g(campaign, id)
+ORDER BY g.campaign, g.id
+ON CONFLICT (campaign, id) DO UPDATE SET age = {sql.FRESH}
+"""
+_KEEP = """
+UPDATE token t SET claim = 0 FROM unnest($1::int[], $2::bytea[]) AS g(campaign, id)
+WHERE t.campaign = g.campaign AND t.id = g.id AND t.claim > 0
 """
 _STATES = "SELECT no, state FROM campaign WHERE no = ANY($1::int[]) FOR SHARE"
 _SPEND = """
@@ -55,6 +67,10 @@ ORDER BY g.campaign, g.id
 ON CONFLICT DO NOTHING RETURNING campaign, id
 """
 _UNPIN = """
+WITH landed AS (
+  DELETE FROM flight f USING unnest($1::int[], $2::bytea[]) AS g(campaign, id)
+  WHERE f.campaign = g.campaign AND f.id = g.id
+)
 DELETE FROM pin p USING unnest($1::int[], $2::bytea[]) AS g(campaign, id)
 WHERE p.campaign = g.campaign AND p.id = g.id
 """
@@ -62,9 +78,34 @@ _REPORT = """
 INSERT INTO tail (campaign, phase, arm, coin, threshold, bit)
 SELECT * FROM unnest($1::int[], $2::int[], $3::int[], $4::bigint[], $5::bigint[], $6::smallint[])
 """
-_TAKE = "UPDATE link SET taken = taken + 1 WHERE campaign = $1 AND taken < places RETURNING 1"
-_ADMIT = "INSERT INTO token (campaign, id) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING 1"
-_GIVE_BACK = "UPDATE link SET taken = taken - 1 WHERE campaign = $1"
+_IS_FULL = "SELECT taken >= places FROM link WHERE campaign = $1 FOR UPDATE"
+_TAKE = "UPDATE link SET taken = taken + 1 WHERE campaign = $1"
+_ADMIT = """
+INSERT INTO token AS t (campaign, id, claim) VALUES ($1, $2, $3)
+ON CONFLICT (campaign, id) DO UPDATE SET claim = $3 WHERE t.claim < 0 RETURNING 1
+"""
+_MAY_EXPIRE = "SELECT EXISTS (SELECT 1 FROM token WHERE campaign = $1 AND claim > 0)"
+
+# Rows that a group is at work on are left for the next turn: nobody waits for a tick, and a tick for nobody.
+_TICK = (
+    """
+    UPDATE flight SET age = age - 1
+    WHERE (campaign, id) IN (SELECT campaign, id FROM flight FOR UPDATE SKIP LOCKED)
+    """,
+    """
+    DELETE FROM flight
+    WHERE (campaign, id) IN (SELECT campaign, id FROM flight WHERE age < 1 FOR UPDATE SKIP LOCKED)
+    """,
+)
+_EXPIRE = """
+WITH expired AS (
+  UPDATE token SET claim = -1 WHERE (campaign, id) IN (
+    SELECT campaign, id FROM token WHERE claim > 0 AND claim < $1 FOR UPDATE SKIP LOCKED
+  ) RETURNING campaign
+)
+UPDATE link l SET taken = l.taken - e.places
+FROM (SELECT campaign, count(*) AS places FROM expired GROUP BY campaign) AS e WHERE l.campaign = e.campaign
+"""
 
 _SEAL = (
     # gen_random_uuid() draws from the operating system; random() does not.
@@ -86,6 +127,21 @@ _ELSEWHERE = (
 _BY_HAND = "run VACUUM FULL in this database, as its owner, when nothing else uses it"
 
 Key = tuple[int, bytes]
+Traffic = dict[int, list[int]]
+"""campaign: heard, in flight"""
+
+
+def _has_place(ask: Pin, known: Any, traffic: Traffic) -> bool:
+    """Whether a token may be given the query it was offered; if so, what is in flight counts it from now on."""
+    if known["spent"] or known["box"] is not None or known["claim"] is None or known["claim"] < 0:
+        return False
+    if known["flying"]:
+        return True
+    assert ask.pace is not None
+    if ask.pace.places(*traffic[ask.campaign]) < 1:
+        return False
+    traffic[ask.campaign][1] += 1
+    return True
 
 
 class PostgresDeviceStore(DeviceStore):
@@ -97,6 +153,7 @@ class PostgresDeviceStore(DeviceStore):
         self._opening = asyncio.Lock()
         self._random = SystemRandom()
         self._leader: asyncpg.Connection | None = None
+        self._pins = Renewed("pin")
 
     async def _connections(self) -> asyncpg.Pool:
         async with self._opening:
@@ -136,26 +193,43 @@ class PostgresDeviceStore(DeviceStore):
         pins = [(i, a) for i, a in enumerate(asks) if isinstance(a, Pin)]
         spends = [(i, a) for i, a in enumerate(asks) if isinstance(a, Spend)]
         claims = [(i, a) for i, a in enumerate(asks) if isinstance(a, Admit)]
+        traffic = await self._traffic(db, asks)
         states: dict[int, str] = {}
         if spends or claims:
             numbers = sorted({a.campaign for _, a in spends} | {a.campaign for _, a in claims})
             states = {row[0]: row[1] for row in await db.fetch(_STATES, numbers)}
         for i, claim in claims:
-            outcomes[i] = await self._claim(db, claim, states.get(claim.campaign))
+            outcomes[i] = await self._claim(db, claim, states.get(claim.campaign), traffic)
         if pins:
-            await self._pin(db, pins, outcomes)
+            await self._pin(db, pins, outcomes, traffic)
         if spends:
             await self._spend(db, spends, states, outcomes)
         return [outcome for outcome in outcomes if outcome is not None]
 
-    async def _pin(self, db: Any, pins: list[tuple[int, Pin]], outcomes: list[AskResult | None]) -> None:
+    async def _traffic(self, db: Any, asks: list[Ask]) -> Traffic:
+        """Heard and in flight, for every campaign whose pace this group needs; nobody else adds to them meanwhile.
+
+        These locks are the first of the transaction and taken in one order, so nobody waits for us who holds one.
+        """
+        paced = {ask.campaign for ask in asks if isinstance(ask, Pin | Admit) and ask.pace is not None}
+        traffic: Traffic = {}
+        for campaign in sorted(paced):
+            await db.execute(_PACED, PACE_LOCK, campaign)
+            heard, flying = await db.fetchrow(sql.for_postgres(sql.IN_FLIGHT), campaign)
+            traffic[campaign] = [heard, flying]
+        return traffic
+
+    async def _pin(
+        self, db: Any, pins: list[tuple[int, Pin]], outcomes: list[AskResult | None], traffic: Traffic
+    ) -> None:
         # Of two asks for one token in a group the first offers its box; both are answered with what is stored.
         offers: dict[Key, Pin] = {}
         for _, ask in pins:
             if ask.box is not None:
                 offers.setdefault((ask.campaign, ask.id), ask)
-        given = list(offers.values())
-        made = set()
+        known = await self._known(db, [key for key, ask in offers.items() if ask.pace is not None])
+        given = [ask for key, ask in offers.items() if ask.pace is None or _has_place(ask, known[key], traffic)]
+        made: set[Key] = set()
         if given:
             rows = await db.fetch(
                 _PIN,
@@ -165,11 +239,13 @@ class PostgresDeviceStore(DeviceStore):
                 [a.lease for a in given],
             )
             made = {(row[0], row[1]) for row in rows}
-        rest = [(a.campaign, a.id) for _, a in pins if (a.campaign, a.id) not in made]
-        known = {}
-        if rest:
-            rows = await db.fetch(_KNOWN, [k[0] for k in rest], [k[1] for k in rest])
-            known = {(row[0], row[1]): row for row in rows}
+            await self._take_off(db, sorted(key for key in made if offers[key].pace is not None))
+            held = sorted(key for key in made if key not in known or known[key]["claim"])
+            if held:
+                await db.execute(_KEEP, [k[0] for k in held], [k[1] for k in held])
+        known |= await self._known(
+            db, [key for _, a in pins if (key := (a.campaign, a.id)) not in made and key not in known]
+        )
         for i, ask in pins:
             key = (ask.campaign, ask.id)
             if key in made:
@@ -179,8 +255,23 @@ class PostgresDeviceStore(DeviceStore):
                 outcomes[i] = AskResult(What.SPENT)
             elif known[key]["box"] is not None:
                 outcomes[i] = AskResult(What.HAS, known[key]["box"])
+            elif known[key]["claim"] is None:
+                outcomes[i] = AskResult(What.UNKNOWN)
+            elif known[key]["claim"] < 0:
+                outcomes[i] = AskResult(What.EXPIRED)
             else:
-                outcomes[i] = AskResult(What.NONE if known[key]["issued"] else What.UNKNOWN)
+                outcomes[i] = AskResult(What.NONE if ask.box is None else What.WAIT)
+
+    async def _known(self, db: Any, keys: list[Key]) -> dict[Key, Any]:
+        """What the tables say of these tokens."""
+        if not keys:
+            return {}
+        rows = await db.fetch(_KNOWN, [k[0] for k in keys], [k[1] for k in keys])
+        return {(row[0], row[1]): row for row in rows}
+
+    async def _take_off(self, db: Any, keys: list[Key]) -> None:
+        if keys:
+            await db.execute(_TAKE_OFF, [k[0] for k in keys], [k[1] for k in keys])
 
     async def _spend(
         self, db: Any, spends: list[tuple[int, Spend]], states: dict[int, str], outcomes: list[AskResult | None]
@@ -214,23 +305,36 @@ class PostgresDeviceStore(DeviceStore):
             if outcomes[i] is None:
                 outcomes[i] = AskResult(What.COUNTED if id(ask) in counted else What.SPENT)
         if over:
-            rows = await db.fetch(_KNOWN, [a.campaign for _, a in over], [a.id for _, a in over])
-            spent = {(row[0], row[1]): row["spent"] for row in rows}
+            known = await self._known(db, [(a.campaign, a.id) for _, a in over])
             for i, ask in over:
-                outcomes[i] = AskResult(What.SPENT if spent[(ask.campaign, ask.id)] else What.CLOSED)
+                outcomes[i] = AskResult(What.SPENT if known[(ask.campaign, ask.id)]["spent"] else What.CLOSED)
 
-    async def _claim(self, db: Any, ask: Admit, state: str | None) -> AskResult:
-        known = (await db.fetch(_KNOWN, [ask.campaign], [ask.id]))[0]
-        if known["issued"]:
+    async def _claim(self, db: Any, ask: Admit, state: str | None, traffic: Traffic) -> AskResult:
+        key = (ask.campaign, ask.id)
+        known = (await self._known(db, [key]))[key]
+        if known["claim"] is not None and known["claim"] >= 0:
             return AskResult(What.HAS)
         if state != "open":
             return AskResult(What.CLOSED)
-        if await db.fetchval(_TAKE, ask.campaign) is None:
-            return AskResult(What.FULL)
-        if await db.fetchval(_ADMIT, ask.campaign, ask.id) is None:
-            await db.execute(_GIVE_BACK, ask.campaign)
+        if await db.fetchval(_IS_FULL, ask.campaign):
+            return AskResult(What.WAIT if await db.fetchval(_MAY_EXPIRE, ask.campaign) else What.FULL)
+        if ask.pace is not None and ask.pace.places(*traffic[ask.campaign]) < 1:
+            return AskResult(What.WAIT)
+        if await db.fetchval(_ADMIT, ask.campaign, ask.id, ask.term) is None:
             return AskResult(What.HAS)
+        await db.execute(_TAKE, ask.campaign)
+        if ask.pace is not None:
+            await self._take_off(db, [key])
+            traffic[ask.campaign][1] += 1
         return AskResult(What.COUNTED)
+
+    async def tick(self, minute: int) -> None:
+        if not (await self._read(sql.TICK_DUE, minute))[0][0]:
+            return
+        async with self._connected("did not age what is in flight") as db, db.transaction():
+            for statement in _TICK:
+                await db.execute(statement)
+            await db.execute(_EXPIRE, minute)
 
     async def seal(self, least: int) -> int:
         try:
@@ -259,10 +363,11 @@ class PostgresDeviceStore(DeviceStore):
                 await db.execute("CREATE TEMP TABLE probe ON COMMIT DROP AS SELECT generate_series(1, 10000) AS n")
 
     async def sweep(self) -> None:
-        """Pins of spent tokens (two processes may leave one), and the dead rows of erased pins."""
+        """Pins of spent tokens (two processes may leave one), and what erased pins left in the files."""
         async with self._connected("could not be swept") as db:
             await db.execute("DELETE FROM pin p USING spent s WHERE p.campaign = s.campaign AND p.id = s.id")
-            await db.execute("VACUUM pin")
+            await self._pins.renew(db)
+            await db.execute("VACUUM flight")
 
     async def erase(self, patience: float) -> Erasure:
         try:
@@ -280,8 +385,8 @@ class PostgresDeviceStore(DeviceStore):
     async def taken(self, campaign: int, minute: int) -> int:
         return int((await self._read(sql.TAKEN, campaign, minute))[0][0])
 
-    async def publish(self, campaign: int, queries: list[tuple[Query, int]]) -> None:
-        rows = published_rows(campaign, queries)
+    async def publish(self, campaign: int, queries: list[tuple[Query, int]], known: int) -> None:
+        rows = published_rows(campaign, queries, known)
         async with self._connected("did not take the next queries") as db, db.transaction():
             # Two publishers may overlap for a moment; the later one's queries stay.
             await db.execute("SELECT 1 FROM campaign WHERE no = $1 FOR NO KEY UPDATE", campaign)

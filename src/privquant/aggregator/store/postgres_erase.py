@@ -9,6 +9,8 @@ drops the old files. Two things would still keep a row, and both are looked afte
 - the planner's statistics have samples of a column's values. Those of the columns that hold token ids are dropped,
   and not gathered again; nothing needs them, because ids are only ever looked up by their unique index.
 
+Pins come and go with every device, so their table is written anew while the server runs (`Renewed`).
+
 Not in reach from here: the write-ahead log, standbys and backups.
 """
 
@@ -21,11 +23,15 @@ from typing import Any
 
 import asyncpg
 
-IDS = ("token", "spent", "pin")
-TABLES = (*IDS, "tail", "log", "count", "published", "link", "campaign")
+IDS = ("token", "spent", "pin", "flight")
+TABLES = (
+    *IDS,
+    *("tail", "log", "count", "snapshot", "published", "link", "shuffled_round", "batch_part", "campaign"),
+)
 _STATISTICS = "pg_catalog.pg_statistic"
 
 _LOCK = "5s"  # devices queue up behind a rewrite that waits for its lock, so it does not wait long
+_MOMENT = "100ms"
 _REWRITE_SECONDS = 600.0
 _PAUSE = 0.2
 
@@ -47,6 +53,32 @@ async def rewrite(dsn: str, tables: tuple[str, ...], patience: float) -> tuple[s
             await asyncio.sleep(_PAUSE)
     finally:
         await db.close()
+
+
+class Renewed:
+    """A small table whose rows come and go, written anew every now and then so that those which went leave nothing.
+
+    Nobody waits for it longer than a moment: a lock that is not to be had at once is left for the next turn, and it
+    takes a hundredth of the time at most.
+    """
+
+    def __init__(self, table: str) -> None:
+        self._table = table
+        self._deleted = -1
+        self._not_before = 0.0
+
+    async def renew(self, db: Any) -> None:
+        deleted = await db.fetchval(f"SELECT pg_stat_get_tuples_deleted('{self._table}'::regclass)")
+        if deleted == self._deleted or time.monotonic() < self._not_before:
+            return
+        began = time.monotonic()
+        await db.execute(f"SET lock_timeout = '{_MOMENT}'")
+        try:
+            if await _rewritten(db, self._table):
+                self._deleted = deleted
+        finally:
+            await db.execute("RESET lock_timeout")
+        self._not_before = time.monotonic() + 100 * (time.monotonic() - began)
 
 
 async def _without_samples(db: Any, table: str) -> bool:

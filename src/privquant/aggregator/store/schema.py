@@ -1,18 +1,24 @@
 """The tables. What links a person to a bit is in none of them, nor in two of them together.
 
     campaign   one row a campaign: signed manifest and state
-    token      tokens issued or claimed, by their id at rest (see aggregator.tickets)
+    token      tokens issued or claimed, by their id at rest (see aggregator.tickets); claim: 0 for good, else the
+               minute until which a place of the open link is kept without a query, -1 when that has passed
     pin        the query a token was given, encrypted; gone as soon as its report is counted
+    flight     tokens that were given a query within the last seconds, for the pace; gone with the report, or soon
     spent      tokens whose report is counted; the primary key is what makes counting exact
     tail       fresh reports: (query, bit), permuted within each group commit
     log        sealed reports: the tail is moved here in one permutation of many groups
     count      answered and ones per query, over the log; tail is added when read
-    published  the queries to hand out next
+    snapshot   what is shown of a campaign that runs (see aggregator.snapshots)
+    published  the queries to hand out next, and how many reports they follow from
     link       the open link of a campaign: hash of its secret, places, places taken
+    shuffled_round  of a campaign in the shuffle model: announcement, how it ended, what its batch counted
+    batch_part      sealed reports of a batch whose other parts are still to come
     operator   operators' tokens, hashed
     audit      what operators did
 
-No column holds an address, a user agent or the time of a report. `pin.lease` is a minute, and leaves with the pin.
+No column holds an address, a user agent or the time of a report. `pin.lease` is a minute, and leaves with the pin;
+`token.claim` is one, and leaves when the token gets its query. `flight.age` is 1 or 2, and no time.
 """
 
 from __future__ import annotations
@@ -22,7 +28,9 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     Column,
+    Float,
     ForeignKey,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -49,6 +57,9 @@ campaign = Table(
     Column("envelope", LargeBinary, nullable=False),
     Column("state", Text, nullable=False),
     Column("created", Integer, nullable=False),
+    Column("pace", Float, nullable=False, server_default="0"),
+    Column("keep_days", Integer),
+    Column("closed", Integer),
 )
 
 
@@ -57,7 +68,10 @@ def _token_ids(name: str, *more: Column[Any]) -> Table:
     return Table(name, metadata, _campaign_no(primary=True), identity, *more, sqlite_with_rowid=False)
 
 
-token = _token_ids("token")
+token = _token_ids("token", Column("claim", Integer, nullable=False, server_default="0"))
+claimed = token.c.claim > 0
+Index("token_claim", token.c.campaign, token.c.claim, sqlite_where=claimed, postgresql_where=claimed)
+flight = _token_ids("flight", Column("age", SmallInteger, nullable=False))
 spent = _token_ids("spent")
 pin = _token_ids("pin", Column("box", LargeBinary, nullable=False), Column("lease", Integer, nullable=False))
 
@@ -86,6 +100,16 @@ count = Table(
     sqlite_with_rowid=False,
 )
 
+snapshot = Table(
+    "snapshot",
+    metadata,
+    _campaign_no(primary=True),
+    Column("shown_heard", BigInteger, nullable=False),
+    Column("shown", LargeBinary, nullable=False),
+    Column("coming_heard", BigInteger, nullable=False),
+    Column("coming", LargeBinary, nullable=False),
+)
+
 published = Table(
     "published",
     metadata,
@@ -93,6 +117,7 @@ published = Table(
     Column("place", Integer, primary_key=True),
     *_query_columns(),
     Column("users", Integer, nullable=False),
+    Column("heard", BigInteger, nullable=False, server_default="0"),
 )
 
 link = Table(
@@ -102,6 +127,32 @@ link = Table(
     Column("secret", LargeBinary, nullable=False),
     Column("places", BigInteger, nullable=False),
     Column("taken", BigInteger, nullable=False),
+)
+
+shuffled_round = Table(
+    "shuffled_round",
+    metadata,
+    _campaign_no(primary=True),
+    Column("round", Integer, primary_key=True),
+    Column("threshold", BigInteger, nullable=False),
+    Column("envelope", LargeBinary, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("noted", SmallInteger, nullable=False),
+    Column("extended", SmallInteger, nullable=False),
+    Column("batch", Text),
+    Column("reports", BigInteger, nullable=False),
+    Column("answered", BigInteger, nullable=False),
+    Column("ones", BigInteger, nullable=False),
+)
+
+batch_part = Table(
+    "batch_part",
+    metadata,
+    _campaign_no(primary=True),
+    Column("round", Integer, primary_key=True),
+    Column("part", Integer, primary_key=True),
+    Column("batch", Text, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
 )
 
 operator = Table(

@@ -12,6 +12,7 @@ import os
 import sqlite3
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from privquant.aggregator.causes import DAMAGED, cause_of
+from privquant.aggregator.pace import Pace
 from privquant.aggregator.store import statements as sql
 from privquant.aggregator.store.base import (
     Admit,
@@ -43,18 +45,38 @@ _LONGEST_LOCK = 10.0  # seconds
 _PIN = """
 INSERT INTO pin (campaign, id, box, lease)
 SELECT ?1, ?2, ?3, ?4
-WHERE EXISTS (SELECT 1 FROM token WHERE campaign = ?1 AND id = ?2)
+WHERE EXISTS (SELECT 1 FROM token WHERE campaign = ?1 AND id = ?2 AND claim >= 0)
   AND NOT EXISTS (SELECT 1 FROM spent WHERE campaign = ?1 AND id = ?2)
 ON CONFLICT DO NOTHING RETURNING 1
 """
 _PIN_OF = "SELECT box FROM pin WHERE campaign = ? AND id = ?"
 _IS_SPENT = "SELECT 1 FROM spent WHERE campaign = ? AND id = ?"
-_IS_TOKEN = "SELECT 1 FROM token WHERE campaign = ? AND id = ?"
+_CLAIM_OF = "SELECT claim FROM token WHERE campaign = ? AND id = ?"
+_KEEP = "UPDATE token SET claim = 0 WHERE campaign = ? AND id = ? AND claim > 0"
+_IS_FLYING = "SELECT 1 FROM flight WHERE campaign = ? AND id = ?"
+_TAKE_OFF = f"""
+INSERT INTO flight (campaign, id, age) VALUES (?, ?, {sql.FRESH})
+ON CONFLICT (campaign, id) DO UPDATE SET age = {sql.FRESH}
+"""
+_LAND = "DELETE FROM flight WHERE campaign = ? AND id = ?"
 _SPEND = "INSERT INTO spent (campaign, id) VALUES (?, ?) ON CONFLICT DO NOTHING RETURNING 1"
 _UNPIN = "DELETE FROM pin WHERE campaign = ? AND id = ?"
 _REPORT = "INSERT INTO tail (campaign, phase, arm, coin, threshold, bit) VALUES (?, ?, ?, ?, ?, ?)"
-_TAKE = "UPDATE link SET taken = taken + 1 WHERE campaign = ? AND taken < places RETURNING 1"
-_ADMIT = "INSERT INTO token (campaign, id) VALUES (?, ?)"
+_IS_FULL = "SELECT taken >= places FROM link WHERE campaign = ?"
+_TAKE = "UPDATE link SET taken = taken + 1 WHERE campaign = ?"
+_ADMIT = """
+INSERT INTO token (campaign, id, claim) VALUES (?1, ?2, ?3) ON CONFLICT (campaign, id) DO UPDATE SET claim = ?3
+"""
+_MAY_EXPIRE = "SELECT EXISTS (SELECT 1 FROM token WHERE campaign = ? AND claim > 0)"
+_OVERDUE = "SELECT count(*) FROM token t WHERE t.campaign = link.campaign AND t.claim > 0 AND t.claim < ?1"
+_TICK = (
+    "UPDATE flight SET age = age - 1",
+    "DELETE FROM flight WHERE age < 1",
+)
+_EXPIRE = (
+    f"UPDATE link SET taken = taken - ({_OVERDUE})",
+    "UPDATE token SET claim = -1 WHERE claim > 0 AND claim < ?1",
+)
 _STATE = "SELECT state FROM campaign WHERE no = ?"
 
 # SQLite's random() is ChaCha20, keyed by the operating system.
@@ -80,6 +102,37 @@ def check_integrity(file: Path) -> None:
         raise Unavailable(cause_of(error)) from error
     if said != "ok":
         raise Unavailable(DAMAGED)
+
+
+class _Traffic:
+    """What one transaction knows of the pace of its campaigns: counted once, then kept up to date."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._counted: dict[int, list[int]] = {}  # campaign: heard, in flight
+        self._landed: Counter[int] = Counter()  # reports of this transaction; their rows are written at its end
+
+    def has_place(self, campaign: int, token: bytes, pace: Pace | None) -> bool:
+        if pace is None:
+            return True
+        if campaign not in self._counted:
+            self._counted[campaign] = list(self._db.execute(sql.IN_FLIGHT, (campaign,)).fetchone())
+        heard, flying = self._counted[campaign]
+        if pace.places(heard + self._landed[campaign], flying) > 0:
+            return True
+        return self._db.execute(_IS_FLYING, (campaign, token)).fetchone() is not None
+
+    def take_off(self, campaign: int, token: bytes) -> None:
+        again = self._db.execute(_IS_FLYING, (campaign, token)).fetchone() is not None
+        self._db.execute(_TAKE_OFF, (campaign, token))
+        self._counted[campaign][1] += not again
+
+    def land(self, campaign: int, token: bytes) -> None:
+        """A report was counted."""
+        self._landed[campaign] += 1
+        landed = self._db.execute(_LAND, (campaign, token)).rowcount
+        if campaign in self._counted:
+            self._counted[campaign][1] -= landed
 
 
 class SqliteDeviceStore(DeviceStore):
@@ -131,22 +184,23 @@ class SqliteDeviceStore(DeviceStore):
             row = run(_STATE, (number,)).fetchone()
             states[number] = None if row is None else row[0]
         outcomes, rows = [], []
+        traffic = _Traffic(self._db)
         for ask in asks:
             if isinstance(ask, Spend):
-                outcome = self._spend(ask, states[ask.campaign])
+                outcome = self._spend(ask, states[ask.campaign], traffic)
                 if outcome.what is What.COUNTED:
                     q = ask.query
                     rows.append((ask.campaign, q.phase, q.arm, q.coin, q.threshold, ask.bit))
             elif isinstance(ask, Pin):
-                outcome = self._pin(ask)
+                outcome = self._pin(ask, traffic)
             else:
-                outcome = self._claim(ask, states[ask.campaign])
+                outcome = self._claim(ask, states[ask.campaign], traffic)
             outcomes.append(outcome)
         self._random.shuffle(rows)
         self._db.executemany(_REPORT, rows)
         return outcomes
 
-    def _spend(self, ask: Spend, state: str | None) -> AskResult:
+    def _spend(self, ask: Spend, state: str | None, traffic: _Traffic) -> AskResult:
         key = (ask.campaign, ask.id)
         if state not in ("open", "paused"):
             spent = self._db.execute(_IS_SPENT, key).fetchone() is not None
@@ -154,29 +208,60 @@ class SqliteDeviceStore(DeviceStore):
         new = self._db.execute(_SPEND, key).fetchone() is not None
         if new:
             self._db.execute(_UNPIN, key)
+            traffic.land(*key)
         return AskResult(What.COUNTED if new else What.SPENT)
 
-    def _pin(self, ask: Pin) -> AskResult:
+    def _pin(self, ask: Pin, traffic: _Traffic) -> AskResult:
         run, key = self._db.execute, (ask.campaign, ask.id)
-        if ask.box is not None and run(_PIN, (*key, ask.box, ask.lease)).fetchone() is not None:
+        room = ask.box is not None and traffic.has_place(*key, ask.pace)
+        if room and run(_PIN, (*key, ask.box, ask.lease)).fetchone() is not None:
+            run(_KEEP, key)
+            if ask.pace is not None:
+                traffic.take_off(*key)
             return AskResult(What.PINNED, ask.box)
         row = run(_PIN_OF, key).fetchone()
         if row is not None:
             return AskResult(What.HAS, row[0])
         if run(_IS_SPENT, key).fetchone() is not None:
             return AskResult(What.SPENT)
-        return AskResult(What.UNKNOWN if run(_IS_TOKEN, key).fetchone() is None else What.NONE)
+        claim = run(_CLAIM_OF, key).fetchone()
+        if claim is None:
+            return AskResult(What.UNKNOWN)
+        if claim[0] < 0:
+            return AskResult(What.EXPIRED)
+        return AskResult(What.NONE if ask.box is None else What.WAIT)
 
-    def _claim(self, ask: Admit, state: str | None) -> AskResult:
+    def _claim(self, ask: Admit, state: str | None, traffic: _Traffic) -> AskResult:
         run, key = self._db.execute, (ask.campaign, ask.id)
-        if run(_IS_TOKEN, key).fetchone() is not None:
+        claim = run(_CLAIM_OF, key).fetchone()
+        if claim is not None and claim[0] >= 0:
             return AskResult(What.HAS)
         if state != "open":
             return AskResult(What.CLOSED)
-        if run(_TAKE, (ask.campaign,)).fetchone() is None:
-            return AskResult(What.FULL)
-        run(_ADMIT, key)
+        if run(_IS_FULL, (ask.campaign,)).fetchone()[0]:
+            return AskResult(What.WAIT if run(_MAY_EXPIRE, (ask.campaign,)).fetchone()[0] else What.FULL)
+        if not traffic.has_place(*key, ask.pace):
+            return AskResult(What.WAIT)
+        run(_TAKE, (ask.campaign,))
+        run(_ADMIT, (*key, ask.term))
+        if ask.pace is not None:
+            traffic.take_off(*key)
         return AskResult(What.COUNTED)
+
+    async def tick(self, minute: int) -> None:
+        if not (await self._read(sql.TICK_DUE, minute))[0][0]:
+            return
+        async with self._lock:
+            try:
+                await self._begin()
+                for statement in _TICK:
+                    self._db.execute(statement)
+                for statement in _EXPIRE:
+                    self._db.execute(statement, (minute,))
+                await self._on_writer(lambda: self._db.execute("COMMIT"))
+            except sqlite3.Error as error:
+                await self._on_writer(self._roll_back)
+                raise Unavailable(f"the SQLite store did not age what is in flight: {error}") from error
 
     async def seal(self, least: int) -> int:
         async with self._lock:
@@ -266,8 +351,8 @@ class SqliteDeviceStore(DeviceStore):
         except sqlite3.Error as error:
             raise Unavailable(f"the SQLite store could not be read: {error}") from error
 
-    async def publish(self, campaign: int, queries: list[tuple[Query, int]]) -> None:
-        rows = published_rows(campaign, queries)
+    async def publish(self, campaign: int, queries: list[tuple[Query, int]], known: int) -> None:
+        rows = published_rows(campaign, queries, known)
         async with self._lock:
             try:
                 await self._begin()

@@ -28,19 +28,29 @@ _HEARD = """
   (SELECT CAST(coalesce(sum(answered), 0) AS bigint) FROM count WHERE campaign = {campaign})
   + (SELECT count(*) FROM tail WHERE campaign = {campaign})"""
 CAMPAIGNS = f"""
-SELECT c.no, c.id, c.state, c.envelope, {_HEARD.format(campaign="c.no")}
+SELECT c.no, c.id, c.state, c.envelope, c.pace, {_HEARD.format(campaign="c.no")}
 FROM campaign c WHERE (CAST(?1 AS text) IS NULL OR id = ?1) AND (NOT CAST(?2 AS bool) OR state <> 'closed')
 ORDER BY c.no
 """
 TAKEN = f"""
 SELECT {_HEARD.format(campaign="?1")} + (SELECT count(*) FROM pin WHERE campaign = ?1 AND lease >= ?2)
 """
+IN_FLIGHT = f"""
+SELECT {_HEARD.format(campaign="?1")}, (SELECT count(*) FROM flight WHERE campaign = ?1)
+"""
 LINK_SECRET = "SELECT secret FROM link WHERE campaign = ?1"
 
-PUBLISHED = "SELECT threshold, coin, phase, arm, users FROM published WHERE campaign = ?1 ORDER BY place"
+PUBLISHED = "SELECT threshold, coin, phase, arm, users, heard FROM published WHERE campaign = ?1 ORDER BY place"
 UNPUBLISH = "DELETE FROM published WHERE campaign = ?1"
 PUBLISH = """
-INSERT INTO published (campaign, place, threshold, coin, phase, arm, users) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+INSERT INTO published (campaign, place, threshold, coin, phase, arm, users, heard)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+"""
+
+FRESH = 2
+"""The age of what has just taken off; every tick takes one from it, and who has none left is gone."""
+TICK_DUE = """
+SELECT EXISTS (SELECT 1 FROM flight) OR EXISTS (SELECT 1 FROM token WHERE claim > 0 AND claim < ?1)
 """
 
 WAITING = """

@@ -18,6 +18,7 @@ from typing import Protocol as Interface
 import numpy as np
 from numpy.typing import NDArray
 
+from privquant.lab.attack import Attack, UsersAndLiars
 from privquant.lab.populations import population_of
 from privquant.lab.run import drive
 from privquant.lab.sample import Sample
@@ -66,13 +67,19 @@ def simulate_by_asking(
     *,
     draw: str = "empirical",
     schedule: Schedule = SUGGESTED,
+    attack: Attack | None = None,
 ) -> NDArray[np.int64]:
-    """The obviously right way: the protocol object itself asks simulated users."""
+    """The obviously right way: the protocol object itself asks simulated users, liars among them if there are."""
     answers = np.empty((trials, len(template.quantiles)), np.int64)
     for trial in range(trials):
         protocol = template.fresh()
-        users = population_of(protocol, sample, rng, draw=draw, one_by_one=schedule.kind == "in-flight")
-        drive(protocol, users, schedule)
+        if attack is not None:
+            lying = UsersAndLiars(sample, attack, template.users, rng)
+            drive(protocol, lying, schedule)
+            protocol.tell(lying.late())
+        else:
+            users = population_of(protocol, sample, rng, draw=draw, one_by_one=schedule.kind == "in-flight")
+            drive(protocol, users, schedule)
         for k, estimate in enumerate(protocol.estimates()):
             assert estimate.index is not None
             answers[trial, k] = estimate.index

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privquant._numba import HAVE_NUMBA, runs_compiled
-from privquant.lab.engine.bayes_kernel import Asking, learn
+from privquant.lab.engine.bayes_kernel import Asking, arrays, learn
 from privquant.lab.engine.random import draw_with_replacement, reported_ones, shuffle, states
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import SUGGESTED, Schedule
@@ -20,7 +20,7 @@ from privquant.protocols.bayes.bayess import BayeSS
 from privquant.protocols.bayes.last_stage import LastStage
 from privquant.protocols.bayes.posterior import visited
 from privquant.protocols.bayes.reduction import FEW, Cell, first_gamma, padded
-from privquant.protocols.bayes.stacks import Stacks, arrays
+from privquant.protocols.bayes.stacks import Stacks
 
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]  # of a trial's random bits
@@ -89,7 +89,7 @@ def _learned(
     count = template.cells if cells is None else len(cells)
     lows, highs = _NONE, _NONE
     if cells is not None:
-        lows, highs = np.clip(np.array(cells, np.int64), 0, top).T.copy()
+        lows, highs = np.minimum(np.maximum(np.array(cells, np.int64), 0), top).T.copy()
     asking = Asking(
         count - 1,
         count // 2 if template.first_step == "middle" else -1,

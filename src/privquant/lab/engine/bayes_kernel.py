@@ -6,6 +6,7 @@ back to the stacks when the cell moves.
 
 from __future__ import annotations
 
+from mmap import mmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from privquant._numba import njit
 from privquant.lab.engine.random import step
 from privquant.protocols.bayes import stacks
-from privquant.protocols.bayes.blocks import KERNEL
+from privquant.protocols.bayes.blocks import BLOCK, KERNEL
 from privquant.protocols.bayes.stacks import AT, HERE, LARGE, LEFT, OPEN, RIGHT, SMALL, Stacks
 
 Ints = NDArray[np.int64]
@@ -45,6 +46,29 @@ class Asking(NamedTuple):
     top: int
     left_only: bool
     two_regions: bool
+
+
+def arrays(users: int, cells: int, *, visits: bool) -> Stacks:
+    """For a kernel: 2t+1 pieces after t reports, and no more than there are cells, in blocks at least half full."""
+    blocks = min(2 * users + 1, cells) // (BLOCK // 2 - 2) + 16
+    return Stacks(
+        np.empty(7),
+        np.empty(7, np.int64),
+        _rows(blocks, np.int64),
+        _rows(blocks, np.float64),
+        np.empty((blocks if visits else 0, BLOCK), np.int32),
+        np.empty(blocks, np.int64),
+        np.empty(blocks),
+        np.empty((2, blocks), np.int64),
+        np.empty((2, blocks)),
+        np.empty((2, blocks + 1)),
+    )
+
+
+def _rows(blocks: int, kind: type) -> Any:
+    """A row a block, in pages that are made one by one as blocks are: numpy asks for huge ones, made at a cost that
+    a long run on few blocks never earns back."""
+    return np.frombuffer(mmap(-1, 8 * blocks * BLOCK), kind).reshape(blocks, BLOCK)
 
 
 @njit(always=True, cache=True, **KERNEL)

@@ -5,7 +5,7 @@ binomials for the coin (`samplers`). What is asked and answered is decided by th
 calls (`protocols.isotonic.allocation`), in the same order, so the two cannot differ.
 
 The schedule is the run's: a list of rounds, or a number of users in flight; a template with fixed rounds (the
-shuffle model) brings its own.
+shuffle model) brings its own. Some of the users may be liars (`lab.attack`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privquant._numba import njit, runs_compiled
+from privquant.lab.attack import Attack
 from privquant.lab.engine.crowd import Crowd, at_most, draw, fill, new_crowd, new_list
 from privquant.lab.engine.samplers import binomial
 from privquant.lab.populations import OutOfUsers
@@ -24,15 +25,31 @@ from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.privacy.coin import Coin
 from privquant.protocols.base import Protocol
 from privquant.protocols.isotonic.allocation import (
-    BULK,
-    SEARCH,
+    MOST_ROWS,
     Course,
     allocate,
     answers,
     certified,
     lone_quantile,
+    phase_at,
+    queries_for,
     side_row,
     thresholds_for,
+)
+from privquant.protocols.isotonic.epochs import (
+    ANCHOR_PLACES,
+    BULK,
+    KINDS,
+    SEARCH,
+    Arrivals,
+    choose_kept,
+    forget,
+    in_bulk,
+    is_due,
+    judge,
+    new_arrivals,
+    note,
+    rebuild,
 )
 from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate
 from privquant.protocols.isotonic.prior import Search
@@ -49,17 +66,26 @@ _LONGEST_LIST = 2**17
 
 class Outcomes(NamedTuple):
     """One row a trial: the answers' indices (a column a quantile), the ends of the certified intervals (quantile,
-    lower or upper; -1 where there is no bound; empty without an interval), and the ends of likelihood-ratio sets
-    (empty unless asked for).
+    lower or upper; -1 where there is no bound; empty without an interval), the ends of likelihood-ratio sets
+    (empty unless asked for); of guarded runs the largest contradiction between epochs at any decision, and the
+    share of the epochs that the answer leaves out.
     """
 
     answers: Ints
     ends: Ints
     likely: Ints
+    evidence: NDArray[np.float64]
+    dropped: NDArray[np.float64]
 
 
 class _Run(NamedTuple):
-    """One trial's world: the users by count, and the rounds they are asked in, each with the row of its coin."""
+    """One trial's world: the users by count, and the rounds they are asked in, each with the row of its coin.
+
+    liars:     how many of the first 0, 1, .. users asked are liars; a single 0 if none is.
+    lie:       the bit they send, or -1: the answer to a fake value, through the coin.
+    fake:      the index of that value.
+    withheld:  whether what liars send comes after all others.
+    """
 
     values: Ints
     cumulative: Ints
@@ -68,6 +94,10 @@ class _Run(NamedTuple):
     flips: NDArray[np.float64]
     sizes: Ints
     coins: Ints
+    liars: Ints
+    lie: int
+    fake: int
+    withheld: bool
 
 
 def supports(template: Protocol, draw: str, schedule: Schedule = SUGGESTED) -> bool:
@@ -96,10 +126,12 @@ def outcomes(
     draw: str = "empirical",
     schedule: Schedule = SUGGESTED,
     likelihood_ratio: float | None = None,
+    attack: Attack | None = None,
 ) -> Outcomes:
     """Answers and intervals of independent runs.
 
     likelihood_ratio: the cut of likelihood-ratio sets, which do NOT cover: they are a negative control.
+    attack: liars among the users.
     """
     assert isinstance(template, Isotonic)
     schedule.check(template)
@@ -109,6 +141,7 @@ def outcomes(
     flight = int(schedule.number) if schedule.kind == "in-flight" else 0
     order = sorted(template.coins())
     sizes = _sizes(template, schedule)
+    fake = None if attack is None else attack.value(sample)
     run = _Run(
         sample.values,
         sample.cumulative,
@@ -117,30 +150,45 @@ def outcomes(
         np.array([Coin(coin).flip for coin in order]),
         np.array(sizes, np.int64),
         np.array([order.index(coin) for _, coin in template.rounds or ()], np.int64),
+        np.zeros(1, np.int64),
+        -1 if attack is None or fake is not None else attack.bit,
+        0 if fake is None else fake,
+        attack is not None and attack.withheld,
     )
     quantiles, roles = len(template.quantiles), template.course.roles
-    points = roles * quantiles * (SPREAD_POINTS if template.spread > 0.0 else 1)
+    anchors = ANCHOR_PLACES if template.course.epochs > 0 else 0
+    points = roles * quantiles * ((SPREAD_POINTS if template.spread > 0.0 else 1) + anchors)
     room = template.users if flight else min(template.users, len(sizes) * points)
+    # a row may be in two parts, one of them withheld
+    arrivals = new_arrivals(2 * room if template.course.epochs > 0 else 0, template.course.epochs, quantiles)
     table = new_table(room, coins=len(order), sides=2 * quantiles if roles == 3 else 0)
     crowd = _crowd(0 if statistical else template.users, room, sample.n)
     found = np.empty((trials, quantiles), np.int64)
     ends = np.full((trials, quantiles if roles == 3 else 0, 2), -1, np.int64)
     likely = np.empty((trials, 0 if likelihood_ratio is None else quantiles, 2), np.int64)
+    evidence, dropped = np.zeros(trials), np.zeros(trials)
     for trial in range(trials):
         clear(table)
+        forget(arrivals)
         fill(crowd, sample.n)
+        if attack is not None:
+            liars = attack.liars(template.users, rng)
+            run = run._replace(liars=np.concatenate(([0], np.cumsum(liars))))
         if template.rounds is not None:
             _fixed_rounds(table, crowd, template.search, template.course, run, rng)
         elif flight:
-            _in_flight(table, crowd, template.search, template.course, run, flight, rng)
+            _in_flight(table, arrivals, crowd, template.search, template.course, run, flight, rng)
         else:
-            _in_batches(table, crowd, template.search, template.course, run, rng)
+            _in_batches(table, arrivals, crowd, template.search, template.course, run, rng)
+        if template.course.epochs > 0:
+            evidence[trial] = _believe(table, arrivals, template.search)
+            dropped[trial] = 1.0 - arrivals.kept.mean()
         answers(table, template.search, template.course, found[trial])
         if roles == 3:
             certified(table, template.search, template.course, ends[trial])
         if likelihood_ratio is not None:
             _likely(table, template.search, template.course, likelihood_ratio, likely[trial])
-    return Outcomes(found, ends, likely)
+    return Outcomes(found, ends, likely, evidence, dropped)
 
 
 def _crowd(users: int, queries: int, population: int) -> Crowd:
@@ -178,6 +226,50 @@ def _ones(crowd: Crowd, run: _Run, threshold: int, count: int, coin: int, rng: n
 
 
 @njit(cache=True)
+def _false_ones(run: _Run, threshold: int, liars: int, coin: int, rng: np.random.Generator) -> int:
+    """How many ones so many liars send."""
+    if run.lie >= 0:
+        return run.lie * liars
+    flipped = binomial(liars, run.flips[coin], rng)
+    return liars - flipped if run.fake <= threshold else flipped
+
+
+@njit(cache=True)
+def _told(
+    crowd: Crowd, run: _Run, asked: int, threshold: int, count: int, coin: int, rng: np.random.Generator
+) -> tuple[int, int, int, int]:
+    """What `count` users say, asked after `asked` others: reports and ones at once, and those at the end."""
+    liars = run.liars[asked + count] - run.liars[asked] if run.liars.size > 1 else 0
+    ones = _ones(crowd, run, threshold, count - liars, coin, rng) if count > liars else 0
+    if liars == 0:
+        return count, ones, 0, 0
+    false = _false_ones(run, threshold, liars, coin, rng)
+    if run.withheld:
+        return count - liars, ones, liars, false
+    return count, ones + false, 0, 0
+
+
+@njit(cache=True)
+def _believe(table: Table, arrivals: Arrivals, search: Search) -> float:
+    """At the end: which epochs the answer believes, and a table of those; the largest contradiction ever met."""
+    before = arrivals.kept.copy()
+    found = choose_kept(arrivals, arrivals.kept.size, arrivals.kept)
+    if (before != arrivals.kept).any():
+        rebuild(table, search, arrivals, arrivals.kept)
+    return max(found, float(arrivals.evidence[0]))
+
+
+@njit(cache=True)
+def _hear(
+    table: Table, arrivals: Arrivals, search: Search, course: Course, phase: int, side: int, row: Ints
+) -> None:
+    """Take in one row of (threshold, reports, ones)."""
+    if row[1] > 0 and (course.epochs == 0 or note(arrivals, row[0], phase, row[1], row[2])):
+        kind = phase % KINDS if course.epochs > 0 else phase
+        add_counts(table, search, 0, side, kind == BULK, row[0], row[1], row[2])
+
+
+@njit(cache=True)
 def _likely(table: Table, search: Search, course: Course, cut: float, out: Ints) -> None:
     """Ends of the cells whose log-likelihood is within cut/2 of the best."""
     count = table.held[0]
@@ -200,38 +292,60 @@ def _likely(table: Table, search: Search, course: Course, cut: float, out: Ints)
 
 @njit(cache=True)
 def _in_batches(
-    table: Table, crowd: Crowd, search: Search, course: Course, run: _Run, rng: np.random.Generator
+    table: Table,
+    arrivals: Arrivals,
+    crowd: Crowd,
+    search: Search,
+    course: Course,
+    run: _Run,
+    rng: np.random.Generator,
 ) -> None:
     arms = np.empty(course.roles * course.quantiles.size, np.int64)
     ends = np.zeros(arms.size + 1, np.int64)
-    out = np.empty((2, SPREAD_POINTS), np.int64)
-    at = np.empty(arms.size * SPREAD_POINTS, np.int64)
-    of = np.empty(arms.size * SPREAD_POINTS, np.int64)
-    ones = np.empty(arms.size * SPREAD_POINTS, np.int64)
+    out = np.empty((3, MOST_ROWS), np.int64)
+    # threshold, users, phase, and what is heard of them: reports and ones at once, and at the end
+    rows = np.empty((7, arms.size * MOST_ROWS), np.int64)
+    late = np.empty((5, run.sizes.size * rows.shape[1] if run.withheld else 0), np.int64)
+    held_back = 0
     asked = 0
+    heard = 0
     for count in run.sizes:
-        phase = allocate(course, asked, asked, count, arms)
+        if course.epochs > 0 and is_due(arrivals, heard, run.users):
+            judge(arrivals, table, search, heard, run.users)
+        kind = allocate(course, asked, in_bulk(arrivals) if course.epochs > 0 else heard, count, arms)
+        phase = phase_at(course, kind, heard)
         for arm in range(arms.size):
-            rows = 0
+            found = 0
             if arms[arm] > 0:
-                rows = thresholds_for(table, search, course, phase, arm, arms[arm], 0.5, out)
-            for row in range(rows):
-                at[ends[arm] + row] = out[0, row]
-                of[ends[arm] + row] = out[1, row]
-            ends[arm + 1] = ends[arm] + rows
+                found = queries_for(table, search, course, phase, arm, asked, arms[arm], 0.5, out)
+            rows[:3, ends[arm] : ends[arm] + found] = out[:, :found]
+            ends[arm + 1] = ends[arm] + found
         for i in range(ends[arms.size]):
-            ones[i] = _ones(crowd, run, at[i], of[i], 0, rng)
+            rows[3, i], rows[4, i], rows[5, i], rows[6, i] = _told(
+                crowd, run, asked, rows[0, i], rows[1, i], 0, rng
+            )
+            asked += rows[1, i]
+            heard += rows[3, i]
         for arm in range(arms.size):
+            side = side_row(course.roles, arm)
             a, b = ends[arm], ends[arm + 1]
-            if b > a:
-                side = side_row(course.roles, arm)
-                add_sorted(table, search, 0, side, phase == BULK, at[a:b], of[a:b], ones[a:b])
-        asked += count
+            if course.epochs == 0 and not run.withheld and b > a:
+                add_sorted(table, search, 0, side, kind == BULK, rows[0, a:b], rows[3, a:b], rows[4, a:b])
+                continue
+            for i in range(a, b):
+                _hear(table, arrivals, search, course, rows[2, i], side, rows[np.array([0, 3, 4]), i])
+                if rows[5, i] > 0:
+                    late[:, held_back] = rows[np.array([0, 5, 6, 2, 0]), i]
+                    late[4, held_back] = side
+                    held_back += 1
+    for k in range(held_back):
+        _hear(table, arrivals, search, course, late[3, k], late[4, k], late[:3, k])
 
 
 @njit(cache=True)
 def _in_flight(
     table: Table,
+    arrivals: Arrivals,
     crowd: Crowd,
     search: Search,
     course: Course,
@@ -241,29 +355,47 @@ def _in_flight(
 ) -> None:
     """`flight` users asked at first, then one for each that answers, in the order of asking."""
     arms = np.empty(course.roles * course.quantiles.size, np.int64)
-    out = np.empty((2, SPREAD_POINTS), np.int64)
+    out = np.empty((3, MOST_ROWS), np.int64)
     queue = np.empty((3, run.users), np.int64)  # phase, arm, threshold of every user asked
+    row = np.empty(3, np.int64)
+    late = np.empty((5, run.users if run.withheld else 0), np.int64)
+    held_back = 0
     asked = 0
+    answered = 0
     heard = 0
-    while heard < run.users:
-        count = min(flight - (asked - heard), run.users - asked)
+    while answered < run.users:
+        count = min(flight - (asked - answered), run.users - asked)
         if count > 0:
-            phase = allocate(course, asked, heard, count, arms)
-            lone = lone_quantile(course, asked, asked - heard, count)
+            if course.epochs > 0 and is_due(arrivals, heard, run.users):
+                judge(arrivals, table, search, heard, run.users)
+            kind = allocate(course, asked, in_bulk(arrivals) if course.epochs > 0 else heard, count, arms)
+            phase = phase_at(course, kind, heard)
+            lone = lone_quantile(course, asked, asked - answered, count)
+            before = asked
             for arm in range(arms.size):
                 if arms[arm] > 0:
-                    rows = thresholds_for(table, search, course, phase, arm, arms[arm], lone, out)
-                    for row in range(rows):
-                        for _ in range(out[1, row]):
-                            queue[0, asked] = phase
+                    rows = queries_for(table, search, course, phase, arm, before, arms[arm], lone, out)
+                    for k in range(rows):
+                        for _ in range(out[1, k]):
+                            queue[0, asked] = out[2, k]
                             queue[1, asked] = arm
-                            queue[2, asked] = out[0, row]
+                            queue[2, asked] = out[0, k]
                             asked += 1
-        threshold = queue[2, heard]
-        ones = _ones(crowd, run, threshold, 1, 0, rng)
-        side = side_row(course.roles, queue[1, heard])
-        add_counts(table, search, 0, side, queue[0, heard] == BULK, threshold, 1, ones)
-        heard += 1
+        row[0] = queue[2, answered]
+        row[1], row[2], back, back_ones = _told(crowd, run, answered, row[0], 1, 0, rng)
+        side = side_row(course.roles, queue[1, answered])
+        _hear(table, arrivals, search, course, queue[0, answered], side, row)
+        if back > 0:
+            late[0, held_back] = row[0]
+            late[1, held_back] = back
+            late[2, held_back] = back_ones
+            late[3, held_back] = queue[0, answered]
+            late[4, held_back] = side
+            held_back += 1
+        heard += row[1]
+        answered += 1
+    for k in range(held_back):
+        _hear(table, arrivals, search, course, late[3, k], late[4, k], late[:3, k])
 
 
 @njit(cache=True)
@@ -277,6 +409,7 @@ def _fixed_rounds(
         arm = current % course.quantiles.size
         thresholds_for(table, search, course, BULK if bulk else SEARCH, arm, 1, 0.5, out)
         count = run.sizes[current]
-        ones = _ones(crowd, run, out[0, 0], count, run.coins[current], rng)
-        add_counts(table, search, run.coins[current], -1, bulk, out[0, 0], count, ones)
+        # a round waits for all its reports: there is nothing to withhold
+        told, ones, late, late_ones = _told(crowd, run, asked, out[0, 0], count, run.coins[current], rng)
+        add_counts(table, search, run.coins[current], -1, bulk, out[0, 0], told + late, ones + late_ones)
         asked += count

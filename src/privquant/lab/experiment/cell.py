@@ -11,14 +11,15 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privquant.errors import InvalidInput
-from privquant.lab.engine import simulator
+from privquant.lab.attack import Attack
+from privquant.lab.engine import simulate_by_asking, simulator
 from privquant.lab.engine.isotonic import outcomes
 from privquant.lab.experiment.outcome import Outcome, joined, measured
 from privquant.lab.experiment.source import Source
@@ -27,12 +28,13 @@ from privquant.lab.paper_problems import padded
 from privquant.lab.sample import Draw, Sample
 from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.protocols.base import Protocol
+from privquant.protocols.isotonic.epochs import ALARM, beyond
 from privquant.validation import check_choice, check_count
 
 # Engines draw a block's trials together, so a shorter block is no part of a longer one.
 BLOCK = 50
 
-CLAIMS = ("", "certified", "likelihood-ratio")
+CLAIMS = ("", "certified", "likelihood-ratio", "alarm")
 # The 95 % point of chi-square with one degree of freedom: what a likelihood-ratio set would use.
 LIKELIHOOD_RATIO_CUT = 3.8415
 
@@ -47,7 +49,8 @@ class Cell:
     users:     how many of the data's users are asked; None is all.
     padded:    find the quantile as the median of twice as many users (the paper's padding lemma), not directly.
     claim:     what is kept beside the answers: the ends of "certified" intervals, or of "likelihood-ratio" sets,
-               which do not cover and are a negative control.
+               which do not cover and are a negative control, or whether an "alarm" about liars was raised.
+    attack:    liars among the users.
     label:     what figures call it. notes: further columns of its row. Neither is part of the key.
     """
 
@@ -60,6 +63,7 @@ class Cell:
     redraw: int = BLOCK
     padded: bool = False
     claim: str = ""
+    attack: Attack | None = None
     label: str = ""
     notes: tuple[tuple[str, Any], ...] = ()
 
@@ -69,7 +73,11 @@ class Cell:
         check_choice(self.draw, "draw", ("empirical", "statistical"))
         check_choice(self.claim, "claim", CLAIMS)
         if self.claim and self.protocol != "isotonic":
-            raise InvalidInput(f"intervals are claimed by isotonic search only, got {self.protocol!r}")
+            raise InvalidInput(f"intervals and alarms are of isotonic search only, got {self.protocol!r}")
+        if self.attack is not None and self.draw != "empirical":
+            raise InvalidInput(
+                f"liars are some of the users who are asked once: draw is 'empirical', got {self.draw!r}"
+            )
 
     @classmethod
     def of(
@@ -116,6 +124,7 @@ class Cell:
             "redraw": self.redraw if self.redraw != BLOCK else None,
             "padded": self.padded or None,
             "claim": self.claim or None,
+            "attack": None if self.attack is None else str(self.attack),
         }
         settings |= {name: value for name, value in further.items() if value is not None}
         return json.dumps(settings, sort_keys=True, default=str)
@@ -153,21 +162,37 @@ def run_block(cell: Cell, size: int, seed: np.random.SeedSequence) -> Outcome:
         users = cell.data.draw(rng)
         count = min(cell.redraw, size - start)
         started = time.process_time()
-        answers, ends = _trials(cell, template, users, count, rng)
+        answers, ends, alarms = _trials(cell, template, users, count, rng)
         spent = time.process_time() - started
-        parts.append(measured(users, cell.template.quantiles, answers, ends, spent))
+        found = measured(users, cell.template.quantiles, answers, ends, spent)
+        parts.append(found if alarms is None else replace(found, alarms=alarms))
     return joined(parts)
 
 
 def _trials(
     cell: Cell, template: Protocol, users: Draw, count: int, rng: np.random.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The answers, and the ends of what is claimed beside them."""
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | None]:
+    """The answers, the ends of what is claimed beside them, and which runs raised an alarm or left a part out."""
     sample: Sample = padded(users.sample, cell.quantile) if cell.padded else users.sample
-    if not cell.claim:
+    none = np.empty((count, 0, 2), np.int64)
+    if not cell.claim and (cell.attack is None or cell.protocol != "isotonic"):
+        if cell.attack is not None:
+            found = simulate_by_asking(template, sample, count, rng, schedule=cell.schedule, attack=cell.attack)
+            return found, none, None
         simulate = simulator(template, cell.draw, cell.schedule)
-        answers = simulate(template, sample, count, rng, draw=cell.draw, schedule=cell.schedule)
-        return answers, np.empty((count, 0, 2), np.int64)
+        return simulate(template, sample, count, rng, draw=cell.draw, schedule=cell.schedule), none, None
     cut = LIKELIHOOD_RATIO_CUT if cell.claim == "likelihood-ratio" else None
-    found = outcomes(template, sample, count, rng, draw=cell.draw, schedule=cell.schedule, likelihood_ratio=cut)
-    return found.answers, found.ends if cut is None else found.likely
+    seen = outcomes(
+        template,
+        sample,
+        count,
+        rng,
+        draw=cell.draw,
+        schedule=cell.schedule,
+        likelihood_ratio=cut,
+        attack=cell.attack,
+    )
+    if cell.claim == "alarm":
+        raised = seen.evidence > beyond(ALARM, template.users, len(template.quantiles))
+        return seen.answers, none, np.stack([raised, seen.dropped > 0.0], axis=1).astype(np.int64)
+    return seen.answers, seen.ends if cut is None else seen.likely, None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +36,8 @@ class Outcome:
     population:            the quantile of the population they were drawn from; -1 where there is none.
     low, high:             ends of what was claimed beside the answer, -1 where there is no bound; no columns where
                            nothing was. low_below, high_upto: users below and at or below them.
+    alarms:                whether an alarm about liars was raised, and whether a part of the run was left out of
+                           the answer; no columns where nobody looked.
     seconds:               of processor, for all trials; not part of what is the same for the same seed.
     """
 
@@ -51,6 +53,7 @@ class Outcome:
     high: Ints
     low_below: Ints
     high_upto: Ints
+    alarms: Ints = field(default_factory=lambda: np.empty((0, 0), np.int64))
     seconds: float = 0.0
 
     @property
@@ -107,7 +110,7 @@ class Outcome:
         columns = len(form["quantiles"])
 
         def array(name: str) -> Ints:
-            given = np.array(form[name], np.int64)
+            given = np.array(form.get(name, []), np.int64)
             return given if given.size else given.reshape(len(form["answers"]), 0)
 
         names = [f.name for f in fields(cls) if f.name not in ("n", "quantiles", "seconds")]
@@ -139,6 +142,7 @@ def measured(draw: Draw, quantiles: Sequence[float], answers: Ints, ends: Ints, 
         high,
         sample.at_most(np.where(low < 0, 0, low) - 1),
         sample.at_most(np.where(high < 0, sample.size - 1, high)),
+        np.empty((shape[0], 0), np.int64),
         seconds,
     )
 

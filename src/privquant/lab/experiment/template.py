@@ -16,15 +16,11 @@ from typing import Protocol as Interface
 
 from privquant.domain import Domain
 from privquant.protocols.base import Protocol
-from privquant.protocols.isotonic.shuffled import shuffled_isotonic
-from privquant.protocols.naive.shuffled import shuffled_search
-from privquant.protocols.registry import check_options
+from privquant.protocols.registry import SHUFFLED, check_options, shuffled_protocol
 from privquant.protocols.registry import protocol as make_protocol
-from privquant.validation import check_choice, check_epsilon, check_probability, check_quantiles
+from privquant.validation import check_choice, check_epsilon, check_probability, check_quantiles, one_or_several
 
 Options = tuple[tuple[str, Any], ...]
-
-_SHUFFLED: dict[str, Any] = {"isotonic": shuffled_isotonic, "naive": shuffled_search}
 
 
 class Template(Interface):
@@ -68,7 +64,7 @@ class Registered:
             "protocol": self.protocol,
             "options": dict(self.options),
             "epsilon": self.epsilon,
-            "quantile": self.quantiles[0] if len(self.quantiles) == 1 else list(self.quantiles),
+            "quantile": one_or_several(self.quantiles),
         }
 
     def __call__(self, domain: Domain, users: int) -> Protocol:
@@ -77,7 +73,7 @@ class Registered:
             domain,
             users=users,
             epsilon=self.epsilon,
-            quantile=self.quantiles[0] if len(self.quantiles) == 1 else self.quantiles,
+            quantile=one_or_several(self.quantiles),
             **dict(self.options),
         )
 
@@ -93,15 +89,19 @@ class Shuffled:
     method: str = "exact"
 
     def __post_init__(self) -> None:
-        check_choice(self.protocol, "protocol with a shuffled form", tuple(_SHUFFLED))
+        check_choice(self.protocol, "protocol with a shuffled form", tuple(SHUFFLED))
         check_epsilon(self.epsilon)
         check_probability(self.delta, "delta")
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        quantile = self.quantiles[0] if len(self.quantiles) == 1 else list(self.quantiles)
-        named = {"protocol": self.protocol, "epsilon": self.epsilon, "quantile": quantile}
-        return {**named, "delta": self.delta, "method": self.method}
+        return {
+            "protocol": self.protocol,
+            "epsilon": self.epsilon,
+            "quantile": one_or_several(self.quantiles),
+            "delta": self.delta,
+            "method": self.method,
+        }
 
     def __call__(self, domain: Domain, users: int) -> Protocol:
         return _shuffled(self, domain, users).fresh()
@@ -110,12 +110,12 @@ class Shuffled:
 # Accounting for a hundred rounds takes longer than a block of trials, and every block makes its template.
 @lru_cache(maxsize=256)
 def _shuffled(template: Shuffled, domain: Domain, users: int) -> Protocol:
-    made: Protocol = _SHUFFLED[template.protocol](
+    return shuffled_protocol(
+        template.protocol,
         domain,
         users=users,
         epsilon=template.epsilon,
         delta=template.delta,
-        quantile=template.quantiles[0] if len(template.quantiles) == 1 else list(template.quantiles),
+        quantile=one_or_several(template.quantiles),
         method=template.method,
     )
-    return made

@@ -7,6 +7,7 @@ shuffle    mean rank error in the shuffle model, against naive search by the lem
 rounds     accuracy against the number of rounds, equal and growing, and of users in flight
 several    several quantiles in one run against separate runs with the users divided
 coverage   certified intervals on every shape, with the negative control
+liars      how far liars who choose their moment move the answer, with and without the guard, and other protocols
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import NamedTuple
 
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
-from privquant.lab.studies import coverage
+from privquant.lab.studies import coverage, liars
 from privquant.lab.studies.search import curve, rounds, several, shuffle, success, users
 from privquant.lab.studies.table import Runs
 from privquant.validation import check_count
@@ -37,6 +38,7 @@ TABLES = {
     "rounds": Study(rounds.cells, rounds.report),
     "several": Study(several.cells, several.report),
     "coverage": Study(coverage.cells, coverage.report),
+    "liars": Study(liars.cells, liars.report),
 }
 
 

@@ -71,7 +71,7 @@ _LOOKS = {
     "hierarchical": Look("#009E73", "^"),
     "isotonic": Look("#7A2A8C", "P", "-", 1.9),
 }
-_SPARE = (
+SPARE = (
     Look("#56B4E9", "v", "--"),
     Look("#8C6D31", "X", "--"),
     Look("#CC79A7", "<", "--"),
@@ -90,7 +90,7 @@ TITLES = {
 
 def look(protocol: str, place: int = 0) -> Look:
     """A protocol's own look; one without takes a spare by its place."""
-    return _LOOKS.get(protocol) or _SPARE[place % len(_SPARE)]
+    return _LOOKS.get(protocol) or SPARE[place % len(SPARE)]
 
 
 def title(protocol: str) -> str:

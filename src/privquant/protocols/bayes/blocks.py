@@ -25,6 +25,7 @@ KERNEL: dict[str, Any] = {
 
 _U = np.uint64  # an index that cannot be negative needs no check
 _LANES = _U(BLOCK)
+_HALF = _U(BLOCK // 2)
 
 
 def sums_around(masses: Any, at: int) -> tuple[float, float]:
@@ -34,26 +35,52 @@ def sums_around(masses: Any, at: int) -> tuple[float, float]:
 
 @compiled_form(sums_around, **KERNEL)
 def sums_around_lanes(masses: Any, at: int) -> tuple[float, float]:
-    before = 0.0
-    after = 0.0
+    before, before_high, after, after_high = 0.0, 0.0, 0.0, 0.0
     here = _U(at)
-    for k in range(_LANES):
-        mass = masses[k]
+    for k in range(_HALF):  # two chains of additions a sum, or each would wait for the one before it
+        mass, high = masses[k], masses[k + _HALF]
         before += mass if k < here else 0.0
+        before_high += high if k + _HALF < here else 0.0
         after += mass if k > here else 0.0
-    return before, after
+        after_high += high if k + _HALF > here else 0.0
+    return before + before_high, after + after_high
 
 
+@shared(**KERNEL)
 def scale_slots(masses: Any, start: int, end: int, ratio: float) -> None:
     """Multiply the slots from `start` to before `end`."""
-    masses[start:end] = [mass * ratio for mass in masses[start:end]]
+    for k in range(start, end):
+        masses[k] *= ratio
 
 
-@compiled_form(scale_slots, **KERNEL)
-def scale_slots_lanes(masses: Any, start: int, end: int, ratio: float) -> None:
-    first, behind = _U(start), _U(end)
+def close_slots(masses: Any, at: int, here: float, ratio: float) -> float:
+    """Put a mass into a slot and multiply those before it; the sum of all."""
+    masses[: at + 1] = [*[mass * ratio for mass in masses[:at]], here]
+    total: float = sum(masses)
+    return total
+
+
+@compiled_form(close_slots, **KERNEL)
+def close_slots_lanes(masses: Any, at: int, here: float, ratio: float) -> float:
+    total = 0.0
+    slot = _U(at)
+    masses[slot] = here
     for k in range(_LANES):
-        masses[k] *= ratio if first <= k < behind else 1.0
+        mass = masses[k] * (ratio if k < slot else 1.0)
+        masses[k] = mass
+        total += mass
+    return total
+
+
+@shared(**KERNEL)
+def slot_at(masses: Any, last: int, wanted: float) -> int:
+    """The first slot, `last` at most, at which the sum from the first on reaches so much."""
+    passed = masses[0]
+    k = 0
+    while k < last and passed < wanted:
+        k += 1
+        passed += masses[k]
+    return k
 
 
 def make_room(row: Any, at: int, length: int, by: int) -> None:

@@ -91,10 +91,10 @@ class Posterior:
 def visited(p: Stacks) -> tuple[Ints, Ints]:
     """The visited cells of stacks in rising order, and how often each was."""
     left, right = (p.stack[side][: p.count[HELD + side]] for side in range(2))
-    order = np.concatenate([left, [p.count[OPEN]], right[::-1]]).astype(np.int64)
-    counts = np.asarray(p.visits)[order].ravel()
+    order = np.concatenate([left, p.count[OPEN : OPEN + 1], right[::-1]]).astype(np.int64)
+    counts = np.asarray(p.visits).take(order, axis=0).ravel()
     found = np.flatnonzero(counts)
-    return np.asarray(p.starts)[order[found // BLOCK], found % BLOCK], counts[found].astype(np.int64)
+    return np.asarray(p.starts).take(order, axis=0).take(found), counts.take(found).astype(np.int64)
 
 
 def _lists(blocks: int) -> Stacks:

@@ -23,10 +23,17 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from privquant._numba import shared
-from privquant.protocols.bayes.blocks import BLOCK, KERNEL, make_room, move_end, scale_slots, sums_around
+from privquant._numba import ONCE, shared
+from privquant.protocols.bayes.blocks import (
+    BLOCK,
+    KERNEL,
+    close_slots,
+    make_room,
+    move_end,
+    scale_slots,
+    slot_at,
+    sums_around,
+)
 
 # A mass this far below the rest cannot matter, but must not become zero: zero never recovers.
 FLOOR = 1e-280
@@ -67,24 +74,7 @@ class Stacks(NamedTuple):
     prefix: Any
 
 
-def arrays(users: int, cells: int, *, visits: bool) -> Stacks:
-    """For a kernel: 2t+1 pieces after t reports, and no more than there are cells, in blocks at least half full."""
-    blocks = min(2 * users + 1, cells) // (BLOCK // 2 - 2) + 16
-    return Stacks(
-        np.empty(7),
-        np.empty(7, np.int64),
-        np.empty((blocks, BLOCK), np.int64),
-        np.empty((blocks, BLOCK)),
-        np.empty((blocks if visits else 0, BLOCK), np.int32),
-        np.empty(blocks, np.int64),
-        np.empty(blocks),
-        np.empty((2, blocks), np.int64),
-        np.empty((2, blocks)),
-        np.empty((2, blocks + 1)),
-    )
-
-
-@shared(**KERNEL)
+@shared(**KERNEL, **ONCE)
 def begin(p: Stacks, last: int, q: float, first: int) -> None:
     """Uniform over the cells 0 .. last, located at mass q, or at `first` unless that is negative."""
     for k in range(7):
@@ -128,7 +118,7 @@ def split(p: Stacks, q: float, boundary: int, by_left: float, by_right: float) -
     locate(p, q)
 
 
-@shared(**KERNEL)
+@shared(**KERNEL, **ONCE)
 def multiply(p: Stacks, by_left: float, by_right: float, here: float) -> None:
     """What lies left and right of the located cell by a factor, and the cell's own new mass. `locate` after it."""
     p.number[LEFT] *= by_left
@@ -149,7 +139,7 @@ def located(p: Stacks) -> int:
     return p.starts[p.count[OPEN]][p.count[AT]]  # type: ignore[no-any-return]
 
 
-@shared(**KERNEL)
+@shared(**KERNEL, **ONCE)
 def locate(p: Stacks, q: float) -> None:
     """Isolate the cell at mass q."""
     number = p.number
@@ -230,7 +220,7 @@ def _isolate(p: Stacks, cell: int) -> None:
     count[LENGTH] = length + more
 
 
-@shared(**KERNEL)
+@shared(**KERNEL, **ONCE)
 def _halve(p: Stacks) -> None:
     """Close the half of the open block without the located piece. The upper one becomes a block of its own."""
     count = p.count
@@ -247,7 +237,8 @@ def _halve(p: Stacks) -> None:
     if closed == block:
         count[OPEN] = fresh
         count[AT] -= half
-    _push(p, side, closed, p.number[UNIT + side])
+    masses = p.masses[closed]
+    _push(p, side, closed, masses[0] + sums_around(masses, 0)[1], p.number[UNIT + side])
     _read_sides(p)
 
 
@@ -262,7 +253,7 @@ def _read_sides(p: Stacks) -> None:
     number[RIGHT] = right + after * number[UNIT + SIDE_RIGHT]
 
 
-@shared(**KERNEL)
+@shared(**KERNEL, **ONCE)
 def _multiply_in(p: Stacks) -> None:
     """Bring every mass to the common unit of a whole of one, with a floor, and the prefix sums anew."""
     number, count = p.number, p.count
@@ -289,17 +280,20 @@ def _multiply_in(p: Stacks) -> None:
 # -- moving ------------------------------------------------------------------------------------------------------
 
 
-@shared(**KERNEL)
+@shared(**KERNEL, **ONCE)
 def _move(p: Stacks, target: float, beyond: float) -> None:
     """Locate the piece at which the mass `target` is reached from the left, or `beyond` from the right."""
     number, count = p.number, p.count
     left, right = count[HELD + SIDE_LEFT], count[HELD + SIDE_RIGHT]
-    if left > 0 and p.prefix[SIDE_LEFT][left] * number[SCALE + SIDE_LEFT] >= target:
-        _hop(p, SIDE_LEFT, target)
-    elif right > 0 and p.prefix[SIDE_RIGHT][right] * number[SCALE + SIDE_RIGHT] > beyond:
-        _hop(p, SIDE_RIGHT, beyond)
+    hops_left = left > 0 and p.prefix[SIDE_LEFT][left] * number[SCALE + SIDE_LEFT] >= target
+    hops_right = right > 0 and p.prefix[SIDE_RIGHT][right] * number[SCALE + SIDE_RIGHT] > beyond
+    hops = hops_left or hops_right
+    if hops:
+        _hop(p, SIDE_LEFT if hops_left else SIDE_RIGHT, target if hops_left else beyond)
     masses, to = p.masses[count[OPEN]], count[AT]
-    if number[LEFT] >= target:
+    if hops:
+        to = slot_at(masses, count[LENGTH] - 1, (target - number[LEFT]) / number[UNIT + SIDE_LEFT])
+    elif number[LEFT] >= target:
         passed = 0.0
         excess = (number[LEFT] - target) / number[UNIT + SIDE_LEFT]
         while to > 0 and passed <= excess:
@@ -355,11 +349,10 @@ def _hop(p: Stacks, side: int, limit: float) -> None:
     Between two blocks it is the left one; where no block reaches the mass, the nearest.
     """
     number, count = p.number, p.count
-    _walk(p, 0)  # all of the block to one unit
     block, unit = count[OPEN], number[UNIT + SIDE_RIGHT]
-    p.masses[block][0] = number[HERE] / unit
+    total = close_slots(p.masses[block], count[AT], number[HERE] / unit, number[UNIT + SIDE_LEFT] / unit)
     p.lengths[block] = count[LENGTH]
-    _push(p, 1 - side, block, unit)
+    _push(p, 1 - side, block, total, unit)
     stack, weight, prefix = p.stack[side], p.weight[side], p.prefix[side]
     other_stack, other_weight, other_prefix = p.stack[1 - side], p.weight[1 - side], p.prefix[1 - side]
     ratio = number[SCALE + side] / number[SCALE + 1 - side]
@@ -388,10 +381,10 @@ def _hop(p: Stacks, side: int, limit: float) -> None:
 
 
 @shared(**KERNEL)
-def _push(p: Stacks, side: int, block: int, unit: float) -> None:
+def _push(p: Stacks, side: int, block: int, total: float, unit: float) -> None:
     """Close a block with masses of one unit, on top of a stack."""
-    p.sums[block] = p.masses[block][0] + sums_around(p.masses[block], 0)[1]
-    weight = p.sums[block] * unit / p.number[SCALE + side]
+    p.sums[block] = total
+    weight = total * unit / p.number[SCALE + side]
     held = p.count[HELD + side]
     p.stack[side][held] = block
     p.weight[side][held] = weight

@@ -2,22 +2,36 @@
 
 User number i of a run belongs to quantile i mod Q. With a certified interval each quantile has three arms: the
 search itself, the lower and the upper arm. If any quantile is extreme, the first reports are a bulk phase that
-searches the median. All of it follows from how many users were asked and heard, so nothing has to be remembered.
+searches the median. In a guarded run one user in twenty is asked at an anchor (`epochs`). All of it follows from
+how many users were asked and heard, so nothing has to be remembered.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privquant._numba import njit
+from privquant._numba import BORROWED, njit
+from privquant.protocols.isotonic.epochs import (
+    ANCHOR,
+    ANCHOR_PLACES,
+    ANCHORS,
+    BULK,
+    KINDS,
+    SEARCH,
+    anchor,
+    anchors_due,
+    epoch_at,
+)
 from privquant.protocols.isotonic.interval import interval_ends, side_asked, side_threshold
 from privquant.protocols.isotonic.posterior import target_rate
 from privquant.protocols.isotonic.prior import Search
 from privquant.protocols.isotonic.rules import (
     REUSE,
+    SPREAD_POINTS,
     answer,
     is_extreme,
     lone_share,
@@ -30,8 +44,8 @@ from privquant.protocols.isotonic.table import Floats, Table
 
 Ints = NDArray[np.int64]
 
-BULK, SEARCH = 0, 1
-"""The phases of a run that is not in rounds: the bulk phase asks in phase 0, the search in phase 1."""
+MOST_ROWS = SPREAD_POINTS + ANCHOR_PLACES
+"""Different questions of one arm in one batch, at most."""
 
 
 class Course(NamedTuple):
@@ -44,6 +58,7 @@ class Course(NamedTuple):
     start, quota:  of the side arms of each quantile.
     bounds:  of the walk, one for each side arm.
     smooth:  whether answers follow a curve through the rates.
+    epochs:  parts of the run that are judged against each other; 0 where none is.
     """
 
     quantiles: Floats
@@ -55,19 +70,23 @@ class Course(NamedTuple):
     quota: Ints
     bounds: Floats
     smooth: bool
+    epochs: int
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def of_quantile(users: int, which: int, quantiles: int) -> int:
     """How many of the first `users` users belong to one of the quantiles."""
     return (users + quantiles - 1 - which) // quantiles
 
 
-@njit(cache=True)
-def allocate(course: Course, asked: int, heard: int, count: int, arms: Ints) -> int:
-    """Divide the next `count` users among the arms; the phase they are asked in."""
+@njit(cache=True, **BORROWED)
+def allocate(course: Course, asked: int, bulk: int, count: int, arms: Ints) -> int:
+    """Divide the next `count` users among the arms; what they are asked for, BULK or SEARCH.
+
+    bulk: reports that count for the bulk phase: all that were heard, or in a guarded run those still believed.
+    """
     arms[:] = 0
-    if heard < course.bulk:
+    if bulk < course.bulk:
         arms[0] = count
         return BULK
     quantiles = course.quantiles.size
@@ -86,14 +105,14 @@ def allocate(course: Course, asked: int, heard: int, count: int, arms: Ints) -> 
     return SEARCH
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def side_row(roles: int, arm: int) -> int:
     """The table's row of a side arm: two a quantile, the lower one first; -1 for an arm that searches."""
     role = arm % roles
     return 2 * (arm // roles) + role - 1 if role > 0 else -1
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def lone_quantile(course: Course, asked: int, in_flight: int, count: int) -> float:
     """The posterior quantile asked at: 1/2, unless a user is asked alone while others are in flight."""
     if course.spread > 0.0 and count == 1 and in_flight > 0:
@@ -138,6 +157,57 @@ def thresholds_for(
 
 
 @njit(cache=True)
+def phase_at(course: Course, kind: int, heard: int) -> int:
+    """The phase of questions of this kind when so many users were heard."""
+    if course.epochs == 0:
+        return kind
+    return kind + KINDS * epoch_at(heard, course.users.sum(), course.epochs)
+
+
+@njit(cache=True)
+def anchors_in(course: Course, phase: int, arm: int, asked: int, count: int) -> int:
+    """How many of the next `count` users of an arm are asked at anchors: none in the first epoch."""
+    if course.epochs == 0 or phase < KINDS or phase % KINDS != SEARCH:
+        return 0
+    return anchors_due(of_quantile(asked, arm, course.quantiles.size), count)
+
+
+@njit(cache=True)
+def queries_for(
+    table: Table,
+    search: Search,
+    course: Course,
+    phase: int,
+    arm: int,
+    asked: int,
+    count: int,
+    lone: float,
+    out: Ints,
+) -> int:
+    """Where `count` users of one arm are asked: thresholds, users, phases in the rows of out; how many there are.
+
+    asked: users of the whole run asked before.
+    """
+    kind = phase % KINDS if course.epochs > 0 else phase
+    due = anchors_in(course, phase, arm, asked, count)
+    rows = thresholds_for(table, search, course, kind, arm, max(count - due, 1), lone, out)
+    out[2, :rows] = phase
+    middle = out[0, rows // 2]
+    if due == count:
+        rows = 0
+    places = min(due, ANCHOR_PLACES)
+    before = of_quantile(asked, arm // course.roles, course.quantiles.size)
+    for place in range(places):
+        # the weights that the search asks by are still in the table
+        threshold = anchor(table, math.floor(ANCHORS * before) + place)
+        out[0, rows] = threshold if threshold >= 0 else middle
+        out[1, rows] = due // places + (1 if place < due % places else 0)
+        out[2, rows] = phase - SEARCH + ANCHOR if threshold >= 0 else phase
+        rows += 1
+    return rows
+
+
+@njit(cache=True)
 def answers(table: Table, search: Search, course: Course, out: Ints) -> None:
     """The answers for all quantiles, rising."""
     for j in range(course.quantiles.size):
@@ -147,7 +217,7 @@ def answers(table: Table, search: Search, course: Course, out: Ints) -> None:
             out[j] = out[j - 1]
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def certified(table: Table, search: Search, course: Course, out: Ints) -> None:
     """The ends of all intervals, one row a quantile; -1 where there is no bound."""
     for j in range(course.quantiles.size):

@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from privquant._numba import njit
+from privquant._numba import BORROWED, ONCE, njit
 from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate
 from privquant.protocols.isotonic.prior import Search, point_in_cell, prior_mass
 from privquant.protocols.isotonic.table import Floats, Table, counts_at
@@ -49,7 +49,7 @@ _ENOUGH = 1e-5
 _LONGEST = 2.0
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def normal_score(share: float) -> float:
     """Phi^-1 by bisection: all digits, and nothing to import in compiled code."""
     low = -_FAR
@@ -63,7 +63,7 @@ def normal_score(share: float) -> float:
     return 0.5 * (low + high)
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def _objective(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float, curve: Floats) -> float:
     """Log-likelihood of a curve (place, log speed, log of one side's speed over the other's), and its prior."""
     left = math.exp(curve[1] - 0.5 * curve[2])
@@ -119,7 +119,7 @@ def _slopes(
     information[2, 2] += 1.0 / _UNEVEN**2
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def _copy(curve: Floats, to: Floats) -> None:
     # by hand, as all loops here: numba compiles a slice with everything that could be wrong with its shape
     for i in range(3):
@@ -168,7 +168,7 @@ def _pooled(x: Floats, n: Floats, s: Floats, groups: int) -> tuple[Floats, Float
     return places, reports, ones
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def _on_grid(point: int, curve: Floats) -> None:
     """One of the curves from which the search may start."""
     curve[0] = _PLACES[point // _SPEEDS]
@@ -176,7 +176,7 @@ def _on_grid(point: int, curve: Floats) -> None:
     curve[2] = 0.0
 
 
-@njit(cache=True)
+@njit(cache=True, **ONCE)
 def _start(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float) -> Floats:
     """The likeliest curve of the coarse grid."""
     points = len(_PLACES) * _SPEEDS
@@ -188,7 +188,10 @@ def _start(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: 
         for point in range(points):
             _on_grid(point, trial)
             rough[point] = _objective(places, reports, ones, kappa, least, height, trial)
-    near = rough.max() - _CLOSE
+    highest = rough[0]
+    for point in range(1, points):
+        highest = max(highest, rough[point])
+    near = highest - _CLOSE
     best = -math.inf
     for point in range(points):
         if rough[point] >= near:
@@ -200,7 +203,7 @@ def _start(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: 
     return curve
 
 
-@njit(cache=True)
+@njit(cache=True, **ONCE)
 def _climb(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float, start: Floats) -> Floats:
     """The likeliest curve around `start`, by damped scoring."""
     curve = start.copy()
@@ -239,7 +242,7 @@ def fit_curve(x: Floats, n: Floats, s: Floats, kappa: float, least: float, heigh
     return _climb(x, n, s, kappa, least, height, start)
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def _along(table: Table, search: Search, k: int, origin: int, unit: float) -> float:
     """Where threshold k lies, along the prior, from `origin`."""
     threshold = table.threshold[k]
@@ -248,7 +251,7 @@ def _along(table: Table, search: Search, k: int, origin: int, unit: float) -> fl
     return -prior_mass(threshold, origin, search) / unit
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def _index_at(search: Search, origin: int, along: float) -> int:
     """The least index that lies at least `along` (prior mass) from `origin`."""
     if along >= 0.0:
@@ -267,7 +270,7 @@ def _index_at(search: Search, origin: int, along: float) -> int:
     return min(found + 1, search.last) if reached < along else found
 
 
-@njit(cache=True)
+@njit(cache=True, **ONCE)
 def curve_crossing(table: Table, search: Search, quantile: float, origin: int, low: int, high: int) -> int:
     """The index at which the curve through the rates reaches the quantile; -1 if there are too few thresholds, the
     rates follow no curve, or there are too few reports to tell the quantile from the smallest or largest value: a

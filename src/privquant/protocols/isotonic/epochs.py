@@ -1,19 +1,23 @@
-"""Liars who choose their moment: reports by epoch of arrival, epochs that contradict the others, anchors.
+"""Liars who choose their moment: which part of a run contradicts the rest, and may be left out.
 
 Liars spread over a run at random move the answer by a known amount. Liars who all come at the end, or at the start,
 move it much further: they decide alone where the search goes. Two rules against that.
 
-Epochs. Counts are kept by the sixteenth of the run in which they arrived. If nobody picks the moment, all epochs
-ask one and the same population, so one monotone F fits them all. For a window W of neighbouring epochs
+Epochs. Every query says in which sixteenth of the run it was handed out. If nobody picks the moment, all epochs ask
+one and the same population, so one monotone F fits them all. For a window W of neighbouring epochs
 
     D(W) = l(W) + l(rest) - l(all),     l the largest log-likelihood of any monotone rates,
 
-says how much better two populations fit than one. While the largest D passes a cut its window is dropped, never
-more than `MOST` of all reports; the decision is made anew from all counts each time an epoch closes, so a window
-dropped early comes back when later reports agree with it.
+says how much better two populations fit than one; neighbouring thresholds are taken together, so that there are at
+most 64 rates. While the largest D passes a cut its window is dropped, never more than `MOST` of all reports. The
+decision is made anew from all counts each time an epoch closes, so a window dropped early comes back when later
+reports agree with it.
 
 Anchors. One report in twenty asks again at a threshold asked before, outside of where the search now looks, each
 side alike: what early liars decided would otherwise never be asked again.
+
+The epoch is that of asking, not of answering: who is given a question early and answers late has its answer counted
+with those it was asked beside, and gains nothing by waiting.
 
 What this cannot do: half a run of liars is a population of its own; few liars among many users of a window hide in
 its noise; an honest change of the users in the course of a run looks like liars.
@@ -30,46 +34,96 @@ from numpy.typing import NDArray
 from privquant._numba import njit
 from privquant.protocols.isotonic.posterior import cell_at
 from privquant.protocols.isotonic.prior import Search
-from privquant.protocols.isotonic.table import Floats, Table, add_counts, clear
+from privquant.protocols.isotonic.table import Floats, Table, add_sorted, clear
 
 Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 EPOCHS = 16
 # An epoch shorter than this tells nothing: small runs have fewer of them.
 _SHORTEST = 60
 # Windows have at most this many epochs, so that the rest is always more than twice as much.
 _WIDEST = 5
-# Evidence (in nats) beyond which a window is dropped, and beyond which an alarm is raised, for runs up to _SMALL;
-# honest evidence grows by about _GROWTH for e times as many reports, and both with it.
+# Thresholds are taken together until they have this part of all reports.
+_BINS = 64
+# Evidence (in nats) beyond which a window is dropped, and beyond which an alarm is raised, for one quantile and
+# runs up to _SMALL. Honest evidence grows by about _GROWTH for e times as many reports; and for twice as many
+# quantiles, which ask at more ranks, by about _MORE and 1 more for e times as many reports. Both levels do so too.
 CUT = 18.0
 ALARM = 36.0
+# Honest runs that were simulated without one alarm (benchmarks/false_alarms.py and guard_cost.py).
+HONEST_RUNS = 69_000
 _SMALL = 2500.0
 _GROWTH = 1.2
+_MORE = 2.0
 # The largest part of all reports that may be dropped.
 MOST = 0.34
 # Nothing is dropped before this many epochs are closed.
 FIRST = 3
-# Of all users, those who are asked at an anchor.
+# How often in an epoch late reports to closed epochs may change which of them are believed.
+_LOOKS = 4
+# Of all users, those who are asked at an anchor, and how many different anchors a batch has for one quantile.
 ANCHORS = 0.05
+ANCHOR_PLACES = 4
 # Fractional part of the golden ratio: its multiples fill (0, 1) evenly in any stretch.
 _GOLDEN = 0.6180339887498949
 
+BULK, SEARCH, ANCHOR = 0, 1, 2
+KINDS = 3
+"""A query's phase is its kind + KINDS times its epoch; runs without epochs have the phases BULK and SEARCH."""
+
+_CLOSED, _LATE, _LOOK, _IN_BULK = range(4)
+
 
 class Arrivals(NamedTuple):
-    """Counts for each (threshold, epoch, phase), in this order; held[0] of the rows are in use."""
+    """A run's reports with their phases, in any order, and which epochs are believed.
+
+    held:      rows in use.
+    kept:      one flag an epoch.
+    marks:     epochs closed when `kept` was decided; whether one of those heard something since; when that was
+               looked at; reports of the bulk phase in the table of what is believed.
+    evidence:  the largest contradiction at any decision.
+    quantiles: how many the run searches.
+    """
 
     held: Ints
     threshold: Ints
-    epoch: Ints
-    bulk: Ints
-    reports: Floats
-    ones: Floats
+    phase: Ints
+    reports: Ints
+    ones: Ints
+    kept: Flags
+    marks: Ints
+    evidence: Floats
+    quantiles: int
 
 
-def new_arrivals(capacity: int) -> Arrivals:
+def new_arrivals(capacity: int, epochs: int, quantiles: int) -> Arrivals:
     """Nothing heard, with room for `capacity` rows."""
-    rows = [np.zeros(capacity, np.int64) for _ in range(3)]
-    return Arrivals(np.zeros(1, np.int64), rows[0], rows[1], rows[2], np.zeros(capacity), np.zeros(capacity))
+    rows = [np.zeros(capacity, np.int64) for _ in range(4)]
+    held, marks = np.zeros(1, np.int64), np.zeros(4, np.int64)
+    kept = np.ones(epochs, np.bool_)
+    return Arrivals(held, rows[0], rows[1], rows[2], rows[3], kept, marks, np.zeros(1), quantiles)
+
+
+def with_rows(arrivals: Arrivals, rows: NDArray[np.int64]) -> Arrivals:
+    """The same decisions beside other reports: threshold, phase, reports, ones, a column each."""
+    columns = [np.ascontiguousarray(column) for column in rows.T]
+    return arrivals._replace(
+        held=np.array([len(rows)], np.int64),
+        threshold=columns[0],
+        phase=columns[1],
+        reports=columns[2],
+        ones=columns[3],
+    )
+
+
+@njit(cache=True)
+def forget(arrivals: Arrivals) -> None:
+    """Nothing heard."""
+    arrivals.held[0] = 0
+    arrivals.kept[:] = True
+    arrivals.marks[:] = 0
+    arrivals.evidence[0] = 0.0
 
 
 @njit(cache=True)
@@ -79,50 +133,16 @@ def epochs_of(users: int) -> int:
 
 
 @njit(cache=True)
-def epoch_at(heard: int, users: int) -> int:
-    """The epoch of a report that arrives after `heard` others."""
-    return min(heard * epochs_of(users) // max(users, 1), epochs_of(users) - 1)
+def epoch_at(heard: int, users: int, epochs: int) -> int:
+    """The epoch of a question asked when `heard` users were heard."""
+    return min(heard * epochs // max(users, 1), epochs - 1)
 
 
 @njit(cache=True)
-def beyond(level: float, reports: float) -> float:
-    """CUT or ALARM for a run of so many reports."""
-    return level + _GROWTH * math.log(max(reports / _SMALL, 1.0))
-
-
-@njit(cache=True)
-def add_arrival(arrivals: Arrivals, threshold: int, epoch: int, bulk: bool, reports: int, ones: int) -> None:
-    count = arrivals.held[0]
-    phase = 1 if bulk else 0
-    left = 0
-    right = count
-    while left < right:
-        k = (left + right) // 2
-        before = arrivals.threshold[k] < threshold
-        if arrivals.threshold[k] == threshold:
-            before = arrivals.epoch[k] < epoch or (arrivals.epoch[k] == epoch and arrivals.bulk[k] < phase)
-        if before:
-            left = k + 1
-        else:
-            right = k
-    same = left < count and arrivals.threshold[left] == threshold
-    if not (same and arrivals.epoch[left] == epoch and arrivals.bulk[left] == phase):
-        if count + 1 > arrivals.threshold.size:  # compiled code would write beyond the end without a word
-            raise IndexError("the table of arrivals is full")
-        for k in range(count, left, -1):
-            arrivals.threshold[k] = arrivals.threshold[k - 1]
-            arrivals.epoch[k] = arrivals.epoch[k - 1]
-            arrivals.bulk[k] = arrivals.bulk[k - 1]
-            arrivals.reports[k] = arrivals.reports[k - 1]
-            arrivals.ones[k] = arrivals.ones[k - 1]
-        arrivals.threshold[left] = threshold
-        arrivals.epoch[left] = epoch
-        arrivals.bulk[left] = phase
-        arrivals.reports[left] = 0.0
-        arrivals.ones[left] = 0.0
-        arrivals.held[0] = count + 1
-    arrivals.reports[left] += reports
-    arrivals.ones[left] += ones
+def beyond(level: float, reports: float, quantiles: int) -> float:
+    """CUT or ALARM for a run of so many reports that searches so many quantiles."""
+    larger = math.log(max(reports / _SMALL, 1.0))
+    return level + _GROWTH * larger + (_MORE + larger) * math.log2(quantiles)
 
 
 @njit(cache=True)
@@ -137,29 +157,21 @@ def _block(reports: float, ones: float) -> float:
 
 
 @njit(cache=True)
-def _likelihood(arrivals: Arrivals, used: NDArray[np.bool_], block_n: Floats, block_s: Floats) -> float:
-    """The largest log-likelihood of monotone rates for the epochs `used`."""
-    count = arrivals.held[0]
+def _likelihood(reports: Floats, ones: Floats, block_n: Floats, block_s: Floats) -> float:
+    """The largest log-likelihood of monotone rates for these bins, rising."""
     top = -1
-    k = 0
-    while k < count:
-        threshold = arrivals.threshold[k]
-        reports = 0.0
-        ones = 0.0
-        while k < count and arrivals.threshold[k] == threshold:
-            if used[arrivals.epoch[k]]:
-                reports += arrivals.reports[k]
-                ones += arrivals.ones[k]
-            k += 1
-        if reports == 0.0:
+    for k in range(reports.size):
+        n = reports[k]
+        s = ones[k]
+        if n == 0.0:
             continue
-        while top >= 0 and block_s[top] * reports >= ones * block_n[top]:
-            reports += block_n[top]
-            ones += block_s[top]
+        while top >= 0 and block_s[top] * n >= s * block_n[top]:
+            n += block_n[top]
+            s += block_s[top]
             top -= 1
         top += 1
-        block_n[top] = reports
-        block_s[top] = ones
+        block_n[top] = n
+        block_s[top] = s
     found = 0.0
     for block in range(top + 1):
         found += _block(block_n[block], block_s[block])
@@ -167,29 +179,62 @@ def _likelihood(arrivals: Arrivals, used: NDArray[np.bool_], block_n: Floats, bl
 
 
 @njit(cache=True)
-def worst_window(arrivals: Arrivals, kept: NDArray[np.bool_]) -> tuple[float, int, int]:
+def binned(arrivals: Arrivals, closed: int) -> tuple[Floats, Floats]:
+    """(reports, ones) of the closed epochs, one row an epoch, one column a bin of neighbouring thresholds."""
+    held = arrivals.held[0]
+    order = np.argsort(arrivals.threshold[:held])
+    total = 0
+    for k in range(held):
+        if arrivals.phase[k] // KINDS < closed:
+            total += arrivals.reports[k]
+    reports = np.zeros((closed, _BINS + 1))
+    ones = np.zeros((closed, _BINS + 1))
+    column = 0
+    inside = 0
+    last = np.int64(-1)
+    for i in range(held):
+        k = order[i]
+        epoch = arrivals.phase[k] // KINDS
+        if epoch >= closed:
+            continue
+        if arrivals.threshold[k] != last and inside * _BINS >= total:
+            column += 1
+            inside = 0
+        last = arrivals.threshold[k]
+        inside += arrivals.reports[k]
+        reports[epoch, column] += arrivals.reports[k]
+        ones[epoch, column] += arrivals.ones[k]
+    return reports[:, : column + 1], ones[:, : column + 1]
+
+
+@njit(cache=True)
+def worst_window(reports: Floats, ones: Floats, kept: Flags) -> tuple[float, int, int]:
     """(D, first epoch, last epoch) of the window among the kept epochs that contradicts the other kept ones most.
 
     Epochs dropped before are bridged: a window is of neighbours among those kept. Windows of more than a third of
     the epochs kept are not looked at.
     """
-    block_n = np.empty(arrivals.held[0])
-    block_s = np.empty(arrivals.held[0])
+    bins = reports.shape[1]
+    block_n = np.empty(bins)
+    block_s = np.empty(bins)
     at = np.flatnonzero(kept)
-    together = _likelihood(arrivals, kept, block_n, block_s)
-    inside = np.zeros(kept.size, np.bool_)
-    rest = np.zeros(kept.size, np.bool_)
+    all_n = np.zeros(bins)
+    all_s = np.zeros(bins)
+    for epoch in at:
+        all_n += reports[epoch]
+        all_s += ones[epoch]
+    together = _likelihood(all_n, all_s, block_n, block_s)
     worst = 0.0
     first = -1
     last = -1
     widest = min(_WIDEST, at.size // 3)
     for start in range(at.size):
-        inside[:] = False
-        rest[:] = kept
+        n = np.zeros(bins)
+        s = np.zeros(bins)
         for end in range(start, min(start + widest, at.size)):
-            inside[at[end]] = True
-            rest[at[end]] = False
-            apart = _likelihood(arrivals, inside, block_n, block_s) + _likelihood(arrivals, rest, block_n, block_s)
+            n += reports[at[end]]
+            s += ones[at[end]]
+            apart = _likelihood(n, s, block_n, block_s) + _likelihood(all_n - n, all_s - s, block_n, block_s)
             if apart - together > worst:
                 worst = apart - together
                 first = at[start]
@@ -198,7 +243,7 @@ def worst_window(arrivals: Arrivals, kept: NDArray[np.bool_]) -> tuple[float, in
 
 
 @njit(cache=True)
-def choose_kept(arrivals: Arrivals, closed: int, kept: NDArray[np.bool_]) -> float:
+def choose_kept(arrivals: Arrivals, closed: int, kept: Flags) -> float:
     """Which epochs to believe, from all counts so far; the largest contradiction met. kept: one flag an epoch.
 
     closed: how many epochs are complete; only these are judged, and a run with fewer than FIRST keeps all.
@@ -206,16 +251,14 @@ def choose_kept(arrivals: Arrivals, closed: int, kept: NDArray[np.bool_]) -> flo
     kept[:] = True
     if closed < FIRST:
         return 0.0
-    in_epoch = np.zeros(kept.size)
-    for k in range(arrivals.held[0]):
-        in_epoch[arrivals.epoch[k]] += arrivals.reports[k]
-    judged = np.zeros(kept.size, np.bool_)
-    judged[:closed] = in_epoch[:closed] > 0.0
-    allowed = MOST * in_epoch[:closed].sum()
-    cut = beyond(CUT, in_epoch[:closed].sum())
+    reports, ones = binned(arrivals, closed)
+    in_epoch = reports.sum(axis=1)
+    judged = in_epoch > 0.0
+    allowed = MOST * in_epoch.sum()
+    cut = beyond(CUT, in_epoch.sum(), arrivals.quantiles)
     largest = 0.0
     while True:
-        evidence, first, last = worst_window(arrivals, judged)
+        evidence, first, last = worst_window(reports, ones, judged)
         largest = max(largest, evidence)
         if evidence <= cut:
             return largest
@@ -229,19 +272,99 @@ def choose_kept(arrivals: Arrivals, closed: int, kept: NDArray[np.bool_]) -> flo
             kept[epoch] = False
 
 
+class Judgement(NamedTuple):
+    """The epochs that contradict the others, and by how much; alarm: more than any of HONEST_RUNS was seen to."""
+
+    dropped: tuple[int, ...]
+    evidence: float
+    alarm: bool
+
+
+def judgement(rows: Arrivals) -> Judgement:
+    """What all the reports of a run say about its epochs, the open one among them."""
+    kept = np.ones(rows.kept.size, np.bool_)
+    evidence = float(choose_kept(rows, kept.size, kept))
+    heard = float(rows.reports[: rows.held[0]].sum())
+    dropped = tuple(int(epoch) for epoch in np.flatnonzero(~kept))
+    return Judgement(dropped, evidence, evidence > float(beyond(ALARM, heard, rows.quantiles)))
+
+
 @njit(cache=True)
-def rebuild(table: Table, search: Search, arrivals: Arrivals, kept: NDArray[np.bool_]) -> int:
+def rebuild(table: Table, search: Search, arrivals: Arrivals, kept: Flags) -> int:
     """Fill the table from the epochs kept; how many reports of the bulk phase are in it."""
     clear(table)
-    bulk = 0.0
-    for k in range(arrivals.held[0]):
-        if kept[arrivals.epoch[k]]:
-            reports = int(arrivals.reports[k])
-            add_counts(
-                table, search, 0, -1, arrivals.bulk[k] == 1, arrivals.threshold[k], reports, int(arrivals.ones[k])
-            )
-            bulk += arrivals.reports[k] * arrivals.bulk[k]
-    return int(bulk)
+    held = arrivals.held[0]
+    order = np.argsort(arrivals.threshold[:held])
+    rows = np.empty((3, held), np.int64)
+    found = 0
+    for bulk in (True, False):
+        used = 0
+        for i in range(held):
+            k = order[i]
+            if kept[arrivals.phase[k] // KINDS] and (arrivals.phase[k] % KINDS == BULK) == bulk:
+                rows[0, used] = arrivals.threshold[k]
+                rows[1, used] = arrivals.reports[k]
+                rows[2, used] = arrivals.ones[k]
+                used += 1
+                if bulk:
+                    found += arrivals.reports[k]
+        if used > 0:
+            add_sorted(table, search, 0, -1, bulk, rows[0, :used], rows[1, :used], rows[2, :used])
+    return found
+
+
+@njit(cache=True)
+def note(arrivals: Arrivals, threshold: int, phase: int, reports: int, ones: int) -> bool:
+    """Write reports down; whether their epoch is believed, so that they belong into the table."""
+    row = arrivals.held[0]
+    if row >= arrivals.threshold.size:  # compiled code would write beyond the end without a word
+        raise IndexError("the list of arrivals is full")
+    arrivals.threshold[row] = threshold
+    arrivals.phase[row] = phase
+    arrivals.reports[row] = reports
+    arrivals.ones[row] = ones
+    arrivals.held[0] = row + 1
+    return mark(arrivals, phase, reports)
+
+
+@njit(cache=True)
+def mark(arrivals: Arrivals, phase: int, reports: int) -> bool:
+    """Take notice of reports that are written down elsewhere; whether their epoch is believed."""
+    epoch = phase // KINDS
+    if epoch < arrivals.marks[_CLOSED]:
+        arrivals.marks[_LATE] = 1
+    if phase % KINDS == BULK and arrivals.kept[epoch]:
+        arrivals.marks[_IN_BULK] += reports
+    return bool(arrivals.kept[epoch])
+
+
+@njit(cache=True)
+def in_bulk(arrivals: Arrivals) -> int:
+    """Reports of the bulk phase that are believed."""
+    return int(arrivals.marks[_IN_BULK])
+
+
+@njit(cache=True)
+def is_due(arrivals: Arrivals, heard: int, users: int) -> bool:
+    """Whether the closed epochs are to be judged anew: one more has closed, or late reports came to one."""
+    epochs = arrivals.kept.size
+    if epoch_at(heard, users, epochs) != arrivals.marks[_CLOSED]:
+        return True
+    return bool(arrivals.marks[_LATE] == 1 and heard * epochs * _LOOKS // max(users, 1) != arrivals.marks[_LOOK])
+
+
+@njit(cache=True)
+def judge(arrivals: Arrivals, table: Table, search: Search, heard: int, users: int) -> None:
+    """Decide which closed epochs are believed, and fill the table from them if that has changed."""
+    epochs = arrivals.kept.size
+    arrivals.marks[_CLOSED] = epoch_at(heard, users, epochs)
+    arrivals.marks[_LATE] = 0
+    arrivals.marks[_LOOK] = heard * epochs * _LOOKS // max(users, 1)
+    before = arrivals.kept.copy()
+    found = choose_kept(arrivals, arrivals.marks[_CLOSED], arrivals.kept)
+    arrivals.evidence[0] = max(arrivals.evidence[0], found)
+    if (before != arrivals.kept).any():
+        arrivals.marks[_IN_BULK] = rebuild(table, search, arrivals, arrivals.kept)
 
 
 @njit(cache=True)

@@ -17,12 +17,13 @@ If more than the planned M reports reach an arm, the surplus is counted against 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privquant._numba import njit
+from privquant._numba import BORROWED, ONCE, njit
 from privquant.privacy.binomial import lower_tail
 from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate, to_weights
 from privquant.protocols.isotonic.prior import Search
@@ -95,17 +96,11 @@ def walk_bound(steps: int, p: float, alpha: float) -> float:
 
 def _reflected_bound(steps: int, p: float, alpha: float) -> float:
     """From the largest k with 2 P(Bin(steps, p) <= k) <= alpha."""
-    allowed, over = -1, math.floor(steps * p)
-    while over - allowed > 1:
-        middle = (allowed + over) // 2
-        if 2.0 * lower_tail(middle, steps, p) <= alpha:
-            allowed = middle
-        else:
-            over = middle
-    return steps * p - allowed + math.log(2.0)
+    over = bisect_left(range(math.floor(steps * p)), True, key=lambda k: 2.0 * lower_tail(k, steps, p) > alpha)
+    return steps * p - (over - 1) + math.log(2.0)
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def side_asked(asked: int, users: int, start: int, quota: int, upper: bool) -> int:
     """How many of the first `asked` users of a quantile went to one of its side arms."""
     if asked <= start or users <= start:
@@ -115,7 +110,7 @@ def side_asked(asked: int, users: int, start: int, quota: int, upper: bool) -> i
     return math.floor(quota * share + (0.5 if upper else 0.0))
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def side_sum(table: Table, row: int, threshold: int, target: float, upper: bool) -> float:
     """S_c: the evidence of one arm that the quantile is beyond the threshold."""
     found = 0.0
@@ -165,7 +160,7 @@ def side_threshold(
         gap = min(1.12 * gap, widest)
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED, **ONCE)
 def interval_ends(
     table: Table, row: int, target: float, quota: int, bounds: Floats, ends: NDArray[np.int64]
 ) -> None:

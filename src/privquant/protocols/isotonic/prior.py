@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privquant._numba import njit
+from privquant._numba import BORROWED, njit
 
 
 class Search(NamedTuple):
@@ -28,7 +28,7 @@ class Search(NamedTuple):
     kappas: NDArray[np.float64]
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def prior_mass(low: int, high: int, search: Search) -> float:
     """Prior mass of the indices low + 1 .. high; low may be -1.
 
@@ -43,7 +43,7 @@ def prior_mass(low: int, high: int, search: Search) -> float:
     return (1.0 - search.lam) * share + search.lam * math.log1p(width / (float(low) + 2.0)) / math.log1p(size)
 
 
-@njit(cache=True)
+@njit(cache=True, **BORROWED)
 def point_in_cell(low: int, high: int, share: float, search: Search) -> int:
     """The index in low .. high with about `share` of the prior mass of low + 1 .. high at or below it."""
     target = share * prior_mass(low, high, search)

@@ -4,7 +4,8 @@ The state is one table, a count of reports and of ones for each (phase, arm, coi
 number of users. What is asked next and what is answered are functions of that table (`isotonic_rules`), so reports
 may come late, in any order, in parts and from several collectors: `merge` is addition.
 
-    phase   0: bulk phase (search of the median before an extreme quantile); 1: the search.
+    phase   0: bulk phase (search of the median before an extreme quantile); 1: the search; 2: an anchor; and three
+            times the epoch, the part of the run in which it was asked, if the run is guarded (`epochs`).
             In rounds with fixed batches (the shuffle model) the number of the round, from 1.
     arm     which quantile, and with a certified interval which of its three arms (search, lower, upper).
     coin    the coin the answer was thrown with; rounds of different size have different coins.
@@ -12,7 +13,9 @@ may come late, in any order, in parts and from several collectors: `merge` is ad
 Options: `lam` (share of the log-uniform prior, 1/2), `spread` (half-width of the posterior quantiles a batch is
 spread over, for runs in few rounds or with many users in flight), `interval` (confidence of a certified interval;
 it costs most of the users), `bulk` (False leaves the bulk phase out), `smooth` (False answers by the posterior's
-median alone, without the curve), `rounds` (fixed rounds as pairs of users and coin; see `isotonic_shuffle`).
+median alone, without the curve), `guard` (False believes every part of the run, whatever the others say; runs in
+fixed rounds or with a certified interval are never guarded), `rounds` (fixed rounds as pairs of users and coin; see
+`isotonic_shuffle`).
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -30,15 +33,30 @@ from privquant.messages import AnyQuery, Estimate, Guarantee, Interval, Query
 from privquant.privacy.coin import Coin
 from privquant.protocols.base import ThresholdProtocol
 from privquant.protocols.isotonic import allocation as course_of
+from privquant.protocols.isotonic import epochs as parts
 from privquant.protocols.isotonic import rules
-from privquant.protocols.isotonic.allocation import BULK, SEARCH, Course
+from privquant.protocols.isotonic.allocation import Course
+from privquant.protocols.isotonic.epochs import ANCHOR, BULK, KINDS, SEARCH, Arrivals, Judgement
 from privquant.protocols.isotonic.interval import QUOTA, START, walk_bound
 from privquant.protocols.isotonic.prior import Search
 from privquant.protocols.isotonic.table import Table, add_counts, grown, new_table
+from privquant.protocols.rounds import Rounds
 from privquant.validation import check_count, check_flag, check_probability
 
 Key = tuple[int, int, int, int]
 """(phase, arm, coin, threshold)"""
+
+
+class Believed(NamedTuple):
+    """The table an answer is read from, and the judgement of the run's epochs that it follows."""
+
+    table: Table
+    judgement: Judgement
+
+    @property
+    def left_out(self) -> bool:
+        """Whether a part of the run is not in the table."""
+        return bool(self.judgement.dropped)
 
 
 class Isotonic(ThresholdProtocol):
@@ -48,7 +66,8 @@ class Isotonic(ThresholdProtocol):
     takes_counts = True
     many_quantiles: ClassVar[bool] = True
     # Many devices are in flight before the first is heard (benchmarks/service/in_flight.py has the figures).
-    campaign_options = MappingProxyType({"spread": 0.25})
+    campaign_options = MappingProxyType({"spread": 0.25, "guard": True})
+    before_named = MappingProxyType({"guard": False})
 
     def __init__(
         self,
@@ -63,6 +82,7 @@ class Isotonic(ThresholdProtocol):
         interval: float | None = None,
         bulk: bool = True,
         smooth: bool = True,
+        guard: bool = True,
         rounds: Sequence[Sequence[int]] | None = None,
     ) -> None:
         super().__init__(domain, users=users, epsilon=epsilon, quantile=quantile, guarantee=guarantee)
@@ -74,22 +94,27 @@ class Isotonic(ThresholdProtocol):
         self.rounds = None if rounds is None else _check_rounds(rounds, self.users)
         if self.rounds is not None and (self.interval is not None or self.spread > 0.0):
             raise InvalidInput("fixed rounds ask one threshold a round: leave interval and spread out")
+        # The arms of an interval and shuffled rounds are promised whole: nothing of them may be left out.
+        self.guard = check_flag(guard, "guard") and self.rounds is None and self.interval is None
         coins = {self.coin.threshold} if self.rounds is None else {coin for _, coin in self.rounds}
         # a smaller flip threshold is a larger kappa; the most honest coin comes first
         self._coins = {threshold: row for row, threshold in enumerate(sorted(coins))}
         kappas = np.array([Coin(threshold).kappa for threshold in self._coins])
         self.search = Search(self.domain.size - 1, self.lam, kappas)
         self.course = self._plan()
-        self._ends = np.cumsum([size for size, _ in self.rounds]) if self.rounds is not None else None
+        self._rounds = None if self.rounds is None else Rounds([size for size, _ in self.rounds])
+        self.round_table = self.rounds is not None  # type: ignore[misc]
         self._counts: dict[Key, list[int]] = {}
         self._table = self._empty()
+        self._arrivals = parts.new_arrivals(0, self.course.epochs, len(self.quantiles))
+        self._believed: Believed | None = None
         self._round_thresholds: dict[int, int] = {}
         self._known: dict[tuple[int, int], int] = {}
         self._order_known = True
 
     def options(self) -> dict[str, Any]:
         rounds = None if self.rounds is None else [list(pair) for pair in self.rounds]
-        return {
+        found = {
             "lam": self.lam,
             "spread": self.spread,
             "interval": self.interval,
@@ -97,6 +122,8 @@ class Isotonic(ThresholdProtocol):
             "smooth": self.smooth,
             "rounds": rounds,
         }
+        # left out where it is off, as in states from before there was such an option
+        return found | {"guard": True} if self.guard else found
 
     @property
     def fixed_rounds(self) -> bool:
@@ -121,7 +148,11 @@ class Isotonic(ThresholdProtocol):
                 bounds += [walk_bound(steps, target, miss), walk_bound(steps, 1.0 - target, miss)]
         roles = 1 if self.interval is None else 3
         quantiles = np.array(self.quantiles)
-        return Course(quantiles, users, bulk, self.spread, roles, start, quota, np.array(bounds), self.smooth)
+        epochs = int(parts.epochs_of(self.users)) if self.guard else 0
+        epochs = epochs if epochs >= parts.FIRST else 0
+        return Course(
+            quantiles, users, bulk, self.spread, roles, start, quota, np.array(bounds), self.smooth, epochs
+        )
 
     def _empty(self) -> Table:
         sides = 2 * len(self.quantiles) if self.interval is not None else 0
@@ -130,73 +161,124 @@ class Isotonic(ThresholdProtocol):
     # -- asking ------------------------------------------------------------------------------------------------
 
     def can_ask(self) -> bool:
-        if self.asked >= self.users or self.domain.size == 1:
-            return False
-        return self._ends is None or self._current_round() is not None
+        return self.domain.size > 1 and self._room() > 0
+
+    def _room(self) -> int:
+        return super()._room() if self._rounds is None else self._rounds.left()
 
     def batch_size(self) -> int:
-        if self._ends is None:
-            return int(rules.batch_size(self.heard))
-        current = self._current_round()
-        return 1 if current is None else int(self._ends[current]) - self.asked
+        return int(rules.batch_size(self.heard)) if self._rounds is None else max(1, self._rounds.left())
+
+    def forget_in_flight(self) -> None:
+        super().forget_in_flight()
+        if self._rounds is not None:
+            self._rounds.forget_in_flight()
 
     def _next(self, k: int) -> list[tuple[AnyQuery, int]]:
-        if self._ends is not None:
-            return self._next_in_round(k)
+        if self._rounds is not None:
+            return self._next_in_round(self._rounds, k)
         arms = np.empty(self.course.roles * len(self.quantiles), np.int64)
-        phase = course_of.allocate(self.course, self.asked, self.heard, k, arms)
+        self._judge()
+        bulk = self.heard if self.course.epochs == 0 else int(parts.in_bulk(self._arrivals))
+        kind = course_of.allocate(self.course, self.asked, bulk, k, arms)
+        phase = int(course_of.phase_at(self.course, kind, self.heard))
         lone = course_of.lone_quantile(self.course, self.asked, self.in_flight, k)
         pairs: list[tuple[AnyQuery, int]] = []
         for arm, count in enumerate(arms.tolist()):
             if count > 0:
-                for threshold, users in self._thresholds(phase, arm, count, lone):
-                    pairs.append((Query(threshold, self.coin.threshold, phase, arm), users))
+                for threshold, users, where in self._queries(phase, arm, count, lone):
+                    pairs.append((Query(threshold, self.coin.threshold, where, arm), users))
         return pairs
 
-    def _thresholds(self, phase: int, arm: int, count: int, lone: float) -> list[tuple[int, int]]:
-        """(threshold, users) for one arm. With one threshold a batch it holds until the next report."""
-        if self.spread == 0.0 and (phase, arm) in self._known:
-            return [(self._known[phase, arm], count)]
-        out = np.empty((2, rules.SPREAD_POINTS), np.int64)
-        rows = course_of.thresholds_for(self._table, self.search, self.course, phase, arm, count, lone, out)
-        if self.spread == 0.0:
+    def _queries(self, phase: int, arm: int, count: int, lone: float) -> list[tuple[int, int, int]]:
+        """(threshold, users, phase) for one arm. With one threshold a batch it holds until the next report."""
+        anchors = course_of.anchors_in(self.course, phase, arm, self.asked, count)
+        if self.spread == 0.0 and anchors == 0 and (phase, arm) in self._known:
+            return [(self._known[phase, arm], count, phase)]
+        out = np.empty((3, course_of.MOST_ROWS), np.int64)
+        rows = course_of.queries_for(
+            self._table, self.search, self.course, phase, arm, self.asked, count, lone, out
+        )
+        if self.spread == 0.0 and anchors == 0:
             self._known[phase, arm] = int(out[0, 0])
-        return [(int(out[0, row]), int(out[1, row])) for row in range(rows)]
+        return [(int(out[0, row]), int(out[1, row]), int(out[2, row])) for row in range(rows)]
+
+    # -- epochs ------------------------------------------------------------------------------------------------
+
+    def _judge(self) -> None:
+        """Before asking: which closed epochs to believe, where that may have changed."""
+        if self.course.epochs == 0 or not parts.is_due(self._arrivals, self.heard, self.users):
+            return
+        while self._table.threshold.size < len(self._counts) + 3:  # an epoch may come back
+            self._table = grown(self._table)
+        parts.judge(self._rows(), self._table, self.search, self.heard, self.users)
+        self._known.clear()
+        self._believed = None
+
+    def _rows(self) -> Arrivals:
+        rows = [(threshold, phase, n, s) for (phase, _, _, threshold), (n, s) in self._counts.items()]
+        return parts.with_rows(self._arrivals, np.array(rows, np.int64).reshape(-1, 4))
+
+    def believed(self) -> Believed:
+        """What the answer follows from: all epochs, but those that contradict the others."""
+        if self._believed is None:
+            table, said = self._table, Judgement((), 0.0, False)
+            if self.course.epochs > 0:
+                rows = self._rows()
+                said = parts.judgement(rows)
+                kept = np.ones(self.course.epochs, np.bool_)
+                kept[list(said.dropped)] = False
+                if (kept != self._arrivals.kept).any():
+                    table = new_table(len(self._counts))
+                    parts.rebuild(table, self.search, rows, kept)
+            self._believed = Believed(table, said)
+        return self._believed
 
     # -- fixed rounds ------------------------------------------------------------------------------------------
 
-    def _current_round(self) -> int | None:
-        """The round whose users are being asked; None while the round before it is still open."""
-        assert self._ends is not None
-        current = int(np.searchsorted(self._ends, self.asked, side="right"))
-        started = 0 if current == 0 else int(self._ends[current - 1])
-        if self.asked == started and self.in_flight > 0:
-            return None
-        return current if current < self._ends.size else None
-
     def _round_is_bulk(self, current: int) -> bool:
-        assert self._ends is not None
-        started = 0 if current == 0 else int(self._ends[current - 1])
-        return started < self.course.bulk
+        assert self._rounds is not None
+        return self._rounds.starts[current] < self.course.bulk
 
-    def _next_in_round(self, k: int) -> list[tuple[AnyQuery, int]]:
-        current = self._current_round()
+    def _next_in_round(self, rounds: Rounds, k: int) -> list[tuple[AnyQuery, int]]:
+        current = rounds.current()
         assert current is not None
-        assert self.rounds is not None
-        assert self._ends is not None
         arm = current % len(self.quantiles)
         if current not in self._round_thresholds:
             phase = BULK if self._round_is_bulk(current) else SEARCH
-            self._round_thresholds[current] = self._thresholds(phase, arm, 1, 0.5)[0][0]
-        query = Query(self._round_thresholds[current], self.rounds[current][1], current + 1, arm)
-        return [(query, min(k, int(self._ends[current]) - self.asked))]
+            self._round_thresholds[current] = self._queries(phase, arm, 1, 0.5)[0][0]
+        rounds.ask(current, k)
+        return [(self.query_of_round(current, self._round_thresholds[current]), k)]
+
+    def round_sizes(self) -> tuple[int, ...]:
+        return super().round_sizes() if self._rounds is None else self._rounds.sizes
+
+    def query_of_round(self, number: int, threshold: int) -> Query:
+        if self.rounds is None:
+            return super().query_of_round(number, threshold)
+        return Query(threshold, self.rounds[number][1], number + 1, number % len(self.quantiles))
+
+    def _close_round(self, query: Query, answered: int, ones: int) -> int:
+        assert self._rounds is not None
+        current = query.phase - 1
+        if not self._rounds.is_fresh(current):
+            raise ProtocolError(f"round {query.phase} was closed before, or told in parts; it is told whole, once")
+        self._round_thresholds.setdefault(current, query.threshold)
+        if answered:
+            self._use_counts(query, answered, ones)
+        self._rounds.close(current)
+        return self._rounds.sizes[current]
+
+    def _give_up(self, query: AnyQuery) -> None:
+        if self._rounds is not None and isinstance(query, Query) and 1 <= query.phase <= len(self._rounds.sizes):
+            self._rounds.account(query.phase - 1, 1)
 
     # -- hearing -----------------------------------------------------------------------------------------------
 
     @property
     def table(self) -> Table:
-        """The counts as the kernels hold them; a later report may put another in its place."""
-        return self._table
+        """The counts that are believed, as the kernels hold them; a later report may put another in its place."""
+        return self.believed().table
 
     def coins(self) -> frozenset[int]:
         return frozenset(self._coins)
@@ -208,8 +290,10 @@ class Isotonic(ThresholdProtocol):
             raise ProtocolError(f"this run has the arms 0 .. {arms - 1}, got {query.arm!r}")
         if self.rounds is None:
             least = BULK if self.course.bulk > 0 else SEARCH
-            if not least <= query.phase <= SEARCH:
-                raise ProtocolError(f"this run has the phases {least} .. {SEARCH}, got {query.phase!r}")
+            most, epochs = (ANCHOR, self.course.epochs) if self.course.epochs > 0 else (SEARCH, 1)
+            if not 0 <= query.phase < KINDS * epochs or not least <= query.phase % KINDS <= most:
+                times = f" in each of {epochs} epochs" if epochs > 1 else ""
+                raise ProtocolError(f"this run has the phases {least} .. {most}{times}, got {query.phase!r}")
         elif not 1 <= query.phase <= len(self.rounds):
             raise ProtocolError(f"this run has the rounds 1 .. {len(self.rounds)}, got {query.phase!r}")
         elif self.rounds[query.phase - 1][1] != query.coin:
@@ -217,6 +301,8 @@ class Isotonic(ThresholdProtocol):
 
     def _use_counts(self, query: Query, answered: int, ones: int) -> int:
         self._add((query.phase, query.arm, query.coin, query.threshold), answered, ones)
+        if self._rounds is not None:
+            self._rounds.account(query.phase - 1, answered)
         return answered
 
     def _add(self, key: Key, answered: int, ones: int) -> None:
@@ -230,7 +316,10 @@ class Isotonic(ThresholdProtocol):
             bulk = self._round_is_bulk(phase - 1)
             self._round_thresholds.setdefault(phase - 1, threshold)
         else:
-            bulk = phase == BULK
+            bulk = phase % KINDS == BULK
+        self._believed = None
+        if self.course.epochs > 0 and not parts.mark(self._arrivals, phase, answered):
+            return
         side = course_of.side_row(self.course.roles, arm)
         add_counts(self._table, self.search, self._coins[coin], side, bulk, threshold, answered, ones)
         self._known.clear()
@@ -241,6 +330,8 @@ class Isotonic(ThresholdProtocol):
             raise ProtocolError("only runs of isotonic search with the same settings can be merged")
         for key, (answered, ones) in other._counts.items():
             self._add(key, answered, ones)
+        if self._rounds is not None and other._rounds is not None:
+            self._rounds.merge(other._rounds)
         self._order_known = False
         self.heard += other.heard
         self.given_up += other.given_up
@@ -264,7 +355,7 @@ class Isotonic(ThresholdProtocol):
 
     def _answers(self) -> list[int]:
         out = np.empty(len(self.quantiles), np.int64)
-        course_of.answers(self._table, self.search, self.course, out)
+        course_of.answers(self.table, self.search, self.course, out)
         return [int(index) for index in out]
 
     def _answer(self, quantile: float) -> int | None:
@@ -317,15 +408,19 @@ class Isotonic(ThresholdProtocol):
 
     def _progress(self) -> dict[str, Any]:
         thresholds = sorted([current, threshold] for current, threshold in self._round_thresholds.items())
-        return {"counts": [[*key, n, s] for key, n, s in self.counts()], "rounds": thresholds}
+        stands = {} if self._rounds is None else {"stands": self._rounds.rows()}
+        return {"counts": [[*key, n, s] for key, n, s in self.counts()], "rounds": thresholds, **stands}
 
     def _restore(self, progress: Mapping[str, Any]) -> None:
         self._counts = {}
         self._table = self._empty()
+        self._arrivals = parts.new_arrivals(0, self.course.epochs, len(self.quantiles))
         self._round_thresholds = {int(current): int(c) for current, c in progress["rounds"]}
         for phase, arm, coin, threshold, answered, ones in progress["counts"]:
             self._check_query(Query(threshold, coin, phase, arm))
             self._add((phase, arm, coin, threshold), answered, ones)
+        if self._rounds is not None:
+            self._rounds.restore(progress["stands"])
         self._order_known = not self._counts
 
 

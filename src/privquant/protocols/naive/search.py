@@ -32,6 +32,7 @@ class NaiveSearch(ThresholdProtocol):
     name: ClassVar[str] = "naive"
     title: ClassVar[str] = "naive search, DpNaiveNBS"
     takes_counts: ClassVar[bool] = True
+    round_table: ClassVar[bool] = True
 
     def __init__(self, *args: Any, behaviour: str = "text", **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -107,20 +108,28 @@ class NaiveSearch(ThresholdProtocol):
     # -- the contract --------------------------------------------------------------------------------------
 
     def can_ask(self) -> bool:
-        return (
-            self.asked < self.users
-            and self._round < self.rounds
-            and self._asked[self._round] < self.sizes[self._round]
-        )
+        return self._room() > 0
+
+    def _room(self) -> int:
+        return self.sizes[self._round] - self._asked[self._round] if self._round < self.rounds else 0
 
     def batch_size(self) -> int:
-        return max(1, self.sizes[self._round] - self._asked[self._round]) if self.can_ask() else 1
+        return max(1, self._room())
+
+    def forget_in_flight(self) -> None:
+        super().forget_in_flight()
+        self._asked = [answered + gone for answered, gone in zip(self._answered, self._gone, strict=True)]
 
     def _next(self, k: int) -> list[tuple[AnyQuery, int]]:
         number = self._round
-        count = min(k, self.sizes[number] - self._asked[number])
-        self._asked[number] += count
-        return [(Query(self._thresholds[number], self.coin.threshold, phase=number), count)]
+        self._asked[number] += k
+        return [(self.query_of_round(number, self._thresholds[number]), k)]
+
+    def round_sizes(self) -> tuple[int, ...]:
+        return tuple(size for size in self.sizes if size > 0)
+
+    def query_of_round(self, number: int, threshold: int) -> Query:
+        return Query(threshold, self.coin.threshold, phase=number)
 
     def _check_query(self, query: Query) -> None:
         super()._check_query(query)
@@ -147,6 +156,17 @@ class NaiveSearch(ThresholdProtocol):
         self._ones[k] += min(ones, used)
         self._settle()
         return used
+
+    def _close_round(self, query: Query, answered: int, ones: int) -> int:
+        k = query.phase
+        if k != self._round or self._answered[k] or self._gone[k]:
+            raise ProtocolError(
+                f"round {k} is told whole, once and in its turn; round {self._round} is the open one"
+            )
+        planned = self.sizes[k]
+        self._answered[k], self._ones[k], self._gone[k] = answered, ones, max(0, planned - answered)
+        self._settle()
+        return planned
 
     def _give_up(self, query: AnyQuery) -> None:
         if isinstance(query, Query) and self._round <= query.phase < self.rounds:

@@ -100,36 +100,6 @@ def bit_law(encoding: str, coin: int) -> tuple[Fraction, Fraction]:
     return (_HALF, flip) if encoding == "oue" else (1 - flip, flip)
 
 
-def report_law(query: TreeQuery, report: TreeReport, node: int) -> Fraction:
-    """The exact probability that a user in `node` of the report's level, having drawn that level, sends it."""
-    nodes = node_count(query, report.level)
-    if query.encoding == "hadamard":
-        assert report.index is not None
-        assert report.bit is not None
-        flip = Fraction(query.coin, DRAW)
-        kept = report.bit == sign_bit(report.index, node)
-        return Fraction(1, rows(query, report.level)) * (1 - flip if kept else flip)
-    assert report.bits is not None
-    bits = np.unpackbits(np.frombuffer(report.bits, np.uint8), count=nodes)
-    own, other = bit_law(query.encoding, query.coin)
-    elsewhere = int(bits.sum()) - int(bits[node])
-    found = own if bits[node] else 1 - own
-    return found * other**elsewhere * (1 - other) ** (nodes - 1 - elsewhere)
-
-
-def worst_ratio(encoding: str, coin: int) -> Fraction:
-    """The largest ratio of a report's probabilities between two nodes of a level, over all reports.
-
-    Unary laws differ in the two nodes' bits only, and the ratio is largest where the one is set and the other is
-    not; a Hadamard report's probabilities differ by the coin alone.
-    """
-    flip = Fraction(coin, DRAW)
-    if encoding == "hadamard":
-        return (1 - flip) / flip
-    own, other = bit_law(encoding, coin)
-    return own / other * (1 - other) / (1 - own)
-
-
 def variance(encoding: str, coin: Coin) -> float:
     """The variance of n times a node's estimate when no user is in it, divided by n."""
     if encoding == "hadamard":

@@ -162,6 +162,26 @@ class Hierarchical(Protocol):
             ones += bits
         return True
 
+    def tell_signs(
+        self,
+        query: TreeQuery,
+        level_users: Sequence[int],
+        rows: Sequence[NDArray[np.int64]],
+        sums: Sequence[NDArray[np.int64]],
+    ) -> None:
+        """Many Hadamard reports at once: each level's users, and the sum of signs at each row that was drawn."""
+        if self.encoding != "hadamard" or query != self.query:
+            raise ProtocolError(f"this run asked {self.query}, got sums of signs for {query}")
+        for k, (users, drawn, totals) in enumerate(zip(level_users, rows, sums, strict=True)):
+            signs = self._signs[k]
+            for row, total in zip(drawn.tolist(), totals.tolist(), strict=True):
+                signs[row] = signs.get(row, 0) + total
+                if not signs[row]:
+                    del signs[row]
+            self.level_users[k] += users
+            self.heard += users
+        self.asked = max(self.asked, self.heard + self.given_up)
+
     # -- estimates -----------------------------------------------------------------------------------------
 
     def node_estimates(self, level: int, first: int, count: int) -> Sequence[float] | None:
@@ -179,7 +199,8 @@ class Hierarchical(Protocol):
         sums = np.fromiter(signs.values(), np.int64, len(signs))
         scale = 1.0 / (self.coin.kappa * users)
         return [
-            scale * float(sums.sum() - 2 * sums[_odd(rows & node)].sum()) for node in range(first, first + count)
+            scale * float(sums.sum() - 2 * sums[odd_bits(rows & node)].sum())
+            for node in range(first, first + count)
         ]
 
     def unary_estimates(self, ones: NDArray[np.int64], users: int) -> Floats:
@@ -272,7 +293,7 @@ def answer_from_levels(
     return descend(protocol.tree, quantile, children)
 
 
-def _odd(values: NDArray[np.int64]) -> NDArray[np.bool_]:
+def odd_bits(values: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Whether a number has an odd count of bits, by folding it onto its last bit."""
     folded = values.copy()
     for shift in (32, 16, 8, 4, 2, 1):

@@ -119,12 +119,8 @@ def _quantiles(found: Results) -> Drawing:
 # -- hard shapes -----------------------------------------------------------------------------------------------
 
 
-def _shapes() -> tuple[str, ...]:
-    return tuple(name for name in dataset_names() if name != "uniform")  # the recipe's own stands for it
-
-
 def _shape_cells(effort: Effort) -> list[Cell]:
-    sets = [dataset(name, n=2500, size=2**32) for name in _shapes()]
+    sets = [dataset(name, n=2500, size=2**32) for name in dataset_names()]
     return [
         mechanism.cell(data, epsilon, trials=effort.trials)
         for epsilon in (0.879, 1.357)
@@ -135,7 +131,7 @@ def _shape_cells(effort: Effort) -> list[Cell]:
 
 def _shape_panel(axes: Any, found: Results, epsilon: float, mechanisms: tuple[Mechanism, ...]) -> None:
     looks = {mechanism.label: mechanism.look for mechanism in mechanisms}
-    names = list(_shapes())
+    names = list(dataset_names())
     for label, pairs in Lines(found).where(lambda cell: cell.epsilon == epsilon):
         axes.plot(
             [outcome.success(style.ALPHA) for _, outcome in pairs],
@@ -151,7 +147,7 @@ def _shape_panel(axes: Any, found: Results, epsilon: float, mechanisms: tuple[Me
 
 
 def _shape_drawing(found: Results) -> Drawing:
-    figure, axes = style.panels(2, height=1.25)
+    figure, axes = style.panels(2, height=0.1 * len(dataset_names()))
     mechanisms = every_protocol()
     for panel, epsilon in zip(axes, (0.879, 1.357), strict=True):
         _shape_panel(panel, found, epsilon, mechanisms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,12 +59,15 @@ def regenerate(
     quick: bool = False,
     seed: int = SEED,
     workers: int = 0,
+    executor: Executor | None = None,
     resume: bool = False,
     progress: bool = False,
 ) -> Regenerated:
     """Run and draw figures into the folder `out`.
 
-    quick: fewer trials and a thinner grid. resume: go on with an interrupted run of the same figures.
+    quick: fewer trials and a thinner grid.
+    executor: runs the cells instead of processes of our own.
+    resume: go on with an interrupted run of the same figures.
     """
     figures, effort = chosen(names), Effort(quick)
     folder = Path(out)
@@ -77,7 +81,13 @@ def regenerate(
         outcomes: dict[tuple[str, int], Outcome] = {}
         if together:
             found = run_cells(
-                together, seed=seed, workers=workers, out=folder / CELLS, resume=resume, progress=progress
+                together,
+                seed=seed,
+                workers=workers,
+                executor=executor,
+                out=folder / CELLS,
+                resume=resume,
+                progress=progress,
             )
             outcomes = {cell.run: outcome for cell, outcome in found}
         files = []

@@ -11,11 +11,11 @@ from privquant.lab.experiment.results import Results
 from privquant.lab.studies import style
 from privquant.lab.studies.paper.draw import error_bars, error_cdf, hollow, recorded_handle
 from privquant.lab.studies.paper.figure import Drawing, Effort, Figure, Lines
-from privquant.lab.studies.paper.mechanisms import BAYESS, NAIVE
+from privquant.lab.studies.paper.mechanisms import BAYESS, NAIVE, OWN
 from privquant.lab.studies.published import recorded
 
 SIZES = (100, 10**3, 10**4, 10**5, 10**6)
-MECHANISMS = (BAYESS, NAIVE)
+MECHANISMS = (BAYESS, NAIVE, OWN)
 
 
 def _cells(epsilon: float, effort: Effort) -> list[Cell]:
@@ -37,7 +37,7 @@ def _draw(epsilon: float, found: Results) -> Drawing:
     error_cdf(right, Lines(found).where(lambda cell: cell.data.domain.size == SIZES[-1]), MECHANISMS)
     style.cdf_axis(right, most=0.3)
     right.set_title("error at B = 10$^6$")
-    style.legend_below(figure, left, columns=3, more=[recorded_handle()] if published else ())
+    style.legend_below(figure, left, columns=4, more=[recorded_handle()] if published else ())
     return Drawing(figure, found.rows)
 
 

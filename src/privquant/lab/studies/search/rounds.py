@@ -48,6 +48,7 @@ ROWS = (SEQUENTIAL, *EQUAL, *BEST, *SHARES, *IN_FLIGHT)
 # Two schedules are compared to a hundredth in this column, so their runs are not cut down as those of others are.
 CLOSELY = ("pareto", 0.879)
 
+_TICKS = (10, 20, 50, 100, 200, 500)
 _LINES = (
     ("equal rounds, one threshold each", EQUAL, 0.0, style.Look("#0072B2", "s", "--")),
     ("equal rounds, spread", EQUAL, SPREAD, style.Look("#0072B2", "o")),
@@ -111,15 +112,18 @@ def draw(results: Results, path: Path) -> None:
                     [rate.value for rate in rates],
                     [rate.error for rate in rates],
                     label=label,
-                    elinewidth=0.8,
+                    capsize=2,
+                    elinewidth=0.9,
                     **look.line(),
                 )
             sequential = found[cell_name(SEQUENTIAL, shape, epsilon)].success(ALPHA)
             panel.axhline(sequential, label="growing batches", **style.LIMIT.bare())
             panel.set_xscale("log")
-            panel.set_ylim(-0.02, 1.02)
-            panel.set_title(f"{shape}, {size_text(size)} values, ε = {epsilon}")
-            panel.set_xlabel(f"rounds, or users in flight, of {USERS}")
-            panel.set_ylabel(f"success within {ALPHA}")
+            panel.set_xticks(_TICKS, [str(tick) for tick in _TICKS])
+            panel.minorticks_off()
+            panel.set_xlabel("rounds, or users in flight")
+            style.success_axis(panel, alpha=ALPHA)
+            size_shown = size_text(size).replace("^", "$^{") + "}$"
+            panel.set_title(f"{shape}, n = {USERS}, B = {size_shown}, ε = {epsilon}")
         style.legend_below(figure, panels[0], columns=4)
         figure.savefig(path, dpi=160, metadata={"Software": "privquant"} if path.suffix == ".png" else None)

@@ -1,0 +1,1 @@
+"""A quantile as a Flower app: the protocol at the server, coins, policy and ledger at the nodes."""

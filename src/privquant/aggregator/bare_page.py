@@ -1,0 +1,65 @@
+"""The join page without a word of any campaign: for shufflers, and for who serves the page from their own place.
+
+What it shows it fetches, and checks against the invite.
+"""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from privquant.aggregator.page_files import HEADERS, PREFIX, head_of, serve_file
+from privquant.aggregator.replies import Scope
+
+STYLE = "pages/shared/page.css"
+SCRIPT = "pages/join/main.js"
+
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<title>{title}</title>
+{head}
+</head>
+<body{mark}>
+<div id="top"></div>
+<main>
+<div id="app" hidden></div>
+<div id="plain">
+<h1>{title}</h1>
+{body}
+</div>
+</main>
+</body>
+</html>
+"""
+
+_BARE = """
+<p>This page answers an invite. It needs a browser that runs scripts.</p>
+<div id="own">
+<p>The device of the privquant package answers without this page. Between the quotes belongs its whole address:</p>
+<pre>pip install 'privquant[cli,device]'
+privquant policy 'https://...'
+privquant answer 'https://...' VALUE --policy policy.toml</pre>
+</div>
+"""
+
+
+def bare_page() -> str:
+    """The page of any invite, for who serves it from a place of their own: nothing in it is of a campaign."""
+    return PAGE.format(title="Answer with one bit", head=head_of(SCRIPT, "../", STYLE), mark="", body=_BARE.strip())
+
+
+def join_reply(scope: Scope) -> Response | None:
+    """The page for a browser that opens an invite, or one of its files; None for any other request."""
+    if scope["method"] not in ("GET", "HEAD"):
+        return None
+    request = Request(scope)
+    path: str = scope["path"]
+    if path.startswith(PREFIX):
+        return serve_file(path.removeprefix(PREFIX), request)
+    if path.startswith("/c/") and "text/html" in request.headers.get("accept", "").lower():
+        return HTMLResponse(bare_page(), 200, HEADERS)
+    return None

@@ -1,0 +1,148 @@
+"""The operator's console: its page, and the routes only it needs: live pictures, the planner, codes to scan.
+
+The page itself is for anybody who reaches the admin listener and shows nothing; everything it shows it fetches with
+the operator's token as a bearer, the stream of events too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import lru_cache
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import HTMLResponse, RedirectResponse, StreamingResponse
+
+from privquant.aggregator.console_page import console_page
+from privquant.aggregator.operator_access import Anyone, CampaignId
+from privquant.aggregator.page_files import HEADERS
+from privquant.aggregator.page_routes import CodeForm, code_of
+from privquant.aggregator.replies import RequestRefused
+from privquant.aggregator.service import Service
+from privquant.aggregator.store.operator_queries import find_campaign, reading
+from privquant.domain import Integers
+from privquant.planning.plan import plan
+from privquant.planning.statement import liars_in_a_run
+from privquant.privacy.coin import real_epsilon
+from privquant.wire import Manifest
+
+_STEPS = (0.1, 0.2, 0.4, 1.0, 2.5, 5.0, 10.0)  # times the users of a plan, where its picture is computed
+
+
+class PlanForm(BaseModel):
+    """What is known about a collection; of users, alpha, epsilon and confidence exactly one is left out."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    size: Annotated[int, Field(ge=2, le=2**63, description="How many values the domain has")]
+    users: Annotated[int, Field(ge=1, le=10**12)] | None = None
+    alpha: Annotated[float, Field(gt=0, lt=1)] | None = None
+    epsilon: Annotated[float, Field(ge=1e-9, le=50)] | None = None
+    confidence: Annotated[float, Field(gt=0, lt=1)] | None = None
+    quantile: Annotated[float, Field(gt=0, lt=1)] = 0.5
+
+
+class Planned(BaseModel):
+    """value: what was solved for. curve: users, and the error in rank on typical and on the hardest data."""
+
+    missing: str
+    value: float | None
+    verdict: str
+    warnings: list[str]
+    poisoning: str
+    curve: list[list[float | None]]
+
+
+class Liars(BaseModel):
+    sentence: str
+
+
+def add_console(app: FastAPI, service: Service) -> None:
+    tags: list[Any] = ["console"]
+    page = console_page()
+
+    @app.get("/", include_in_schema=False)
+    async def start() -> Response:
+        return RedirectResponse("console", 307, SECURE)
+
+    @app.get("/console", tags=tags, summary="The operator's console", response_class=HTMLResponse)
+    async def console() -> Response:
+        return HTMLResponse(page, 200, HEADERS)
+
+    # Not in the document: what it could check of a stream that has no end is nothing.
+    @app.get("/v1/campaigns/{id}/live", include_in_schema=False)
+    async def live(id: CampaignId, _by: Anyone) -> Response:
+        await _known(service, id)
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no", "x-content-type-options": "nosniff"}
+        return StreamingResponse(service.live.stream(id), 200, headers, "text/event-stream")
+
+    @app.get("/v1/campaigns/{id}/picture", tags=tags, summary="One such picture")
+    async def picture(id: CampaignId, _by: Anyone) -> dict[str, Any]:
+        return await service.live.once(id)
+
+    @app.get("/v1/campaigns/{id}/liars", tags=tags, summary="What a share of liars could do to the answer")
+    async def liars(id: CampaignId, _by: Anyone, share: Annotated[float, Query(ge=0, le=0.5)] = 0.01) -> Liars:
+        manifest = await _known(service, id)
+        rounds = () if manifest.shuffle is None else manifest.shuffle.rounds
+        # Liars weigh the most where the coin flips the most.
+        epsilon = real_epsilon(max((row.coin for row in rounds), default=manifest.flip_threshold))
+        return Liars(sentence=liars_in_a_run(share, epsilon=epsilon, quantiles=manifest.quantiles))
+
+    @app.post("/v1/plan", tags=tags, summary="What a collection can reach, before anyone is asked")
+    async def planned(form: PlanForm, _by: Anyone) -> Planned:
+        asked = (form.size, form.users, form.alpha, form.epsilon, form.confidence, form.quantile)
+        try:
+            return await asyncio.to_thread(_plan, *asked)
+        except ArithmeticError as error:
+            raise RequestRefused("invalid", "these numbers are too extreme to plan with") from error
+
+    code: dict[str, Any] = {"content": {"image/svg+xml": {"schema": {"type": "string"}}}, "description": "OK"}
+
+    @app.post("/v1/qr", tags=tags, summary="An invite as a code", response_class=Response, responses={200: code})
+    async def drawn(form: CodeForm, _by: Anyone) -> Response:
+        return await code_of(form.invite)
+
+
+SECURE = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
+
+
+async def _known(service: Service, identity: str) -> Manifest:
+    async with reading(service.engine) as db:
+        _, _, manifest = await find_campaign(db, identity)
+    return manifest
+
+
+@lru_cache(256)
+def _plan(
+    size: int,
+    users: int | None,
+    alpha: float | None,
+    epsilon: float | None,
+    confidence: float | None,
+    quantile: float,
+) -> Planned:
+    domain = Integers(0, size - 1)
+    made = plan(domain=domain, users=users, alpha=alpha, epsilon=epsilon, confidence=confidence, quantile=quantile)
+    known = made.given | ({} if made.value is None else {made.missing: made.value})
+    curve: list[list[float | None]] = []
+    if {"users", "epsilon", "confidence"} <= set(known):
+        for step in _STEPS:
+            many = max(10, round(step * known["users"]))
+            there = plan(
+                domain=domain,
+                users=many,
+                epsilon=known["epsilon"],
+                confidence=known["confidence"],
+                quantile=quantile,
+            )
+            row = next(row for row in there.rows if row.kind == "measured")
+            curve.append([many, row.value, row.hardest])
+    return Planned(
+        missing=made.missing,
+        value=made.value,
+        verdict=made.verdict,
+        warnings=list(made.warnings),
+        poisoning=made.poisoning,
+        curve=curve,
+    )

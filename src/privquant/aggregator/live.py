@@ -1,0 +1,133 @@
+"""Live pictures for any number of consoles: each is computed once and sent to all who watch.
+
+A picture is computed while somebody watches, no sooner than a second after the last one and the later the longer it
+took; it is sent where it differs from the last. Whoever cannot keep up misses
+pictures and never holds up others. A stream ends after some minutes, so that a token that was taken away is
+noticed, and when the server stops, which would wait for it otherwise.
+
+The trace of a campaign, how its answer closed in, is a point for each snapshot that somebody watched; it is kept in
+memory here for as long as the server runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from privquant.errors import PrivquantError
+
+_SOONEST = 1.0  # seconds between two pictures
+_SHARE = 2.0  # a picture that took a second is followed by so many without one
+_LONGEST_TRACE = 300
+_MOST_TRACES = 200
+_ALIVE = 15.0  # seconds after which a stream without news says that it is alive
+_LONGEST = 600.0
+
+Picture = Callable[[str], Awaitable[dict[str, Any]]]
+_log = logging.getLogger("privquant.aggregator")
+
+
+class Topic:
+    """The newest event about one campaign, and who waits for the next."""
+
+    def __init__(self) -> None:
+        self.watchers = 0
+        self.event = b""
+        self.version = 0
+        self.news = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+
+    def tell(self, event: bytes) -> None:
+        if event == self.event:
+            return
+        self.event, self.version = event, self.version + 1
+        self.news.set()
+        self.news = asyncio.Event()
+
+
+class Live:
+    """The streams of one process. picture: what is shown of a campaign."""
+
+    def __init__(self, picture: Picture) -> None:
+        self._picture = picture
+        self._topics: dict[str, Topic] = {}
+        self._traces: dict[str, list[list[Any]]] = {}
+        self._closed = False
+
+    def end_streams(self) -> None:
+        """Let every stream end now; none begins any more."""
+        self._closed = True
+        for topic in self._topics.values():
+            topic.news.set()
+
+    async def stop(self) -> None:
+        self.end_streams()
+        tasks = [topic.task for topic in self._topics.values()]
+        for task in tasks:
+            if task is not None:
+                task.cancel()
+        await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
+
+    async def once(self, identity: str) -> dict[str, Any]:
+        """One picture, with its trace."""
+        shown = await self._picture(identity)
+        trace = self._traces.pop(identity, [])
+        self._traces[identity] = trace  # the last one looked at is the last to be forgotten
+        if len(self._traces) > _MOST_TRACES:
+            del self._traces[next(iter(self._traces))]
+        heard = shown["heard"]
+        if heard and (not trace or trace[-1][0] < heard):
+            trace.append([heard, *(_range(estimate) for estimate in shown["estimates"])])
+            if len(trace) > _LONGEST_TRACE:
+                del trace[1:-1:2]
+        return shown | {"trace": trace}
+
+    async def stream(self, identity: str) -> AsyncIterator[bytes]:
+        """Server-sent events about one campaign, until the server stops or some minutes have passed."""
+        topic = self._topics.setdefault(identity, Topic())
+        topic.watchers += 1
+        if topic.task is None or topic.task.done():
+            topic.task = asyncio.create_task(self._watch(identity, topic), name="live")
+        seen, end = 0, time.monotonic() + _LONGEST
+        try:
+            yield b"retry: 2000\n\n"
+            while not self._closed and time.monotonic() < end:
+                if topic.version != seen:
+                    seen = topic.version
+                    yield topic.event
+                    continue
+                try:
+                    async with asyncio.timeout(_ALIVE):
+                        await topic.news.wait()
+                except TimeoutError:
+                    yield b": still here\n\n"
+        finally:
+            topic.watchers -= 1
+
+    async def _watch(self, identity: str, topic: Topic) -> None:
+        while topic.watchers and not self._closed:
+            began = time.perf_counter()
+            try:
+                topic.tell(_event("picture", await self.once(identity)))
+            except PrivquantError as error:  # deleted, for one
+                topic.tell(_event("trouble", {"detail": str(error)}))
+            except Exception as error:
+                _log.error("a live picture failed", exc_info=error)
+                topic.tell(_event("trouble", {"detail": "the server cannot show this at the moment"}))
+            await asyncio.sleep(max(_SOONEST, _SHARE * (time.perf_counter() - began)))
+        self._topics.pop(identity, None)
+
+
+def _range(estimate: dict[str, Any]) -> list[float | int | None]:
+    """The answer, and the range in which it typically lands, or where the data are lumpy what is certain."""
+    typical = estimate.get("typical") or {}
+    said = typical if typical.get("kind") == "smooth" else estimate.get("certain") or {}
+    return [estimate["value"], said.get("low"), said.get("high")]
+
+
+def _event(kind: str, form: dict[str, Any]) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps(form, separators=(',', ':'), allow_nan=False)}\n\n".encode()

@@ -1,0 +1,66 @@
+// The room view: for a projector. A code to scan, how many have answered, and the answer when there are enough.
+
+import { el, replace } from "../shared/dom.js";
+import { follow } from "./api.js";
+import { codeOf, linkOf, makeLink, outOfReach } from "./links.js";
+import { count, quantile, range, value } from "./words.js";
+
+export function roomView(place, id, trouble) {
+  const title = el("h1", { tabindex: "-1", text: "Room" });
+  const code = el("div", { class: "room-code" });
+  const number = el("p", { class: "room-count", role: "status" });
+  const answers = el("div", { class: "room-answers", "aria-live": "polite" });
+  const note = el("p", { class: "quiet" });
+  const lag = el("p", { class: "quiet", text: "The numbers run behind by a batch of answers, so that nobody can read a single answer from this screen." });
+  replace(place,
+    el("p", { class: "crumb" }, el("a", { href: `#/campaign/${id}`, text: "Back to the campaign" })),
+    title,
+    el("div", { class: "room-columns" }, code, el("div", {}, number, answers, lag, note)),
+  );
+  let planned = 0;
+  const draw = async () => {
+    const invite = linkOf(id);
+    if (invite === null) return replace(code, ask());
+    const hint = outOfReach(invite);
+    return replace(code,
+      el("div", { class: "qr", role: "img", "aria-label": "QR code to answer" }, await codeOf(invite)),
+      el("p", {}, el("a", { href: invite, target: "_blank", rel: "noreferrer", text: "Answer on this device" })),
+      hint === null ? null : el("p", { class: "quiet", text: hint }),
+    );
+  };
+  const failed = (error) => {
+    if (!trouble(error)) note.textContent = error.message;
+  };
+  const ask = () => {
+    const places = el("input", { id: "places", type: "number", min: "1", required: true, value: Math.max(1, planned) });
+    const make = (event) => {
+      event.preventDefault();
+      makeLink(id, Number(places.value)).then(draw).catch(failed);
+    };
+    return el("form", { class: "card", onsubmit: make },
+      el("p", {}, el("label", { for: "places", text: "Places of the link" }), places),
+      el("button", { type: "submit", text: "Make a link for the room" }),
+      el("p", { class: "quiet", text: "A link made here is known to this tab alone. A new one replaces the old." }),
+    );
+  };
+  const show = (kind, form) => {
+    if (kind !== "picture") return failed(new Error(form.detail));
+    if (planned === 0) {
+      planned = form.planned_users;
+      draw().catch(failed);
+    }
+    note.textContent = "";
+    title.textContent = form.manifest.question;
+    number.textContent = `${count(form.heard)} of ${count(form.planned_users)} answered`;
+    return replace(answers, form.estimates.map(answer));
+  };
+  return follow(`v1/campaigns/${id}/live`, show, (error) => error !== null && failed(error));
+}
+
+/** The answer with its range; without a range there are too few to show one. */
+function answer(estimate) {
+  const found = estimate.value === null ? null : range(estimate);
+  const name = el("h2", { text: quantile(estimate.quantile) });
+  if (found === null) return el("section", {}, name, el("p", { text: "Shown when enough have answered." }));
+  return el("section", {}, name, el("p", { class: "room-answer", text: estimate.bin ?? value(estimate.value) }), el("p", { text: `typically ${found.text}` }));
+}

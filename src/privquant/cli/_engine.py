@@ -1,0 +1,30 @@
+"""`--engine`: where the blocks of a simulation run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        help="Cluster to run on: ray, ray://auto, ray://HOST:PORT, dask or dask://HOST:PORT; same numbers.",
+        show_default="processes of this machine",
+    ),
+]
+
+
+@contextmanager
+def executor_of(engine: str | None, workers: int) -> Iterator[Executor | None]:
+    """The executor a command line names; None for processes of our own."""
+    if engine is None:
+        yield None
+        return
+    from privquant.engines.executors import executor_at
+
+    with executor_at(engine, workers=workers) as executor:
+        yield executor

@@ -1,0 +1,285 @@
+"""`privquant shuffler`: the party that mixes; its commands run on its own machine, beside its own database."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from privquant.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from privquant.shuffler.settings import Settings
+
+Data = Annotated[Path | None, typer.Option(help="The shuffler's data folder.", show_default="privquant-shuffler")]
+Identity = Annotated[str, typer.Argument(help="The campaign's id, or enough of its start to be the only one.")]
+Url = Annotated[
+    str | None, typer.Option(help="Where devices reach this shuffler, e.g. https://shuffle.example.org.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(
+        no_args_is_help=True,
+        help="The shuffler: tokens, sealed reports, whole rounds. On its own machine, at another party.",
+    )
+    commands: dict[str, Callable[..., None]] = {
+        "serve": serve,
+        "key": key,
+        "join": join,
+        "list": show_all,
+        "show": show,
+        "invites": invites,
+        "link": link,
+        "close": close,
+        "delete": delete,
+    }
+    for name, command in commands.items():
+        group.command(name)(command)
+    app.add_typer(group, name="shuffler")
+
+
+def serve(
+    data: Data = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default="8475")] = None,
+    public_url: Url = None,
+    lease_seconds: Annotated[
+        int | None, typer.Option(help="How long a place in a round is kept for a device.", show_default="120")
+    ] = None,
+    retry_seconds: Annotated[
+        int | None, typer.Option(help="How soon a device without a place asks again.", show_default="5")
+    ] = None,
+    log_level: Annotated[
+        str | None, typer.Option(help="debug, info, warning or error.", show_default="info")
+    ] = None,
+) -> None:
+    """Start the shuffler. It makes its key on the first start; stop with Ctrl-C or SIGTERM.
+
+    Every setting can be given in the environment as PRIVQUANT_SHUFFLER_... too.
+    """
+    from privquant.shuffler.server import run
+
+    given = {
+        "data": data,
+        "host": host,
+        "port": port,
+        "public_url": public_url,
+        "lease_seconds": lease_seconds,
+        "retry_seconds": retry_seconds,
+        "log_level": log_level,
+    }
+    settings = _settings(given)
+    typer.echo(f"the shuffler at {settings.url}, its data in {settings.data.resolve()}", err=True)
+    run(settings)
+
+
+def key(data: Data = None, public_url: Url = None) -> None:
+    """Print what the aggregator's operator needs to name this shuffler: --shuffler and --shuffler-key."""
+    from privquant.aggregator.keys import KeyRing
+    from privquant.wire import public_key_of
+
+    settings = _settings({"data": data, "public_url": public_url})
+    typer.echo(f"--shuffler {settings.url} --shuffler-key {public_key_of(KeyRing(settings.keys).current)}")
+
+
+def join(
+    campaign: Annotated[
+        str, typer.Argument(help="What `campaign create --trust shuffle` printed: https://...#k=...")
+    ],
+    round_minutes: Annotated[
+        float | None,
+        typer.Option(help="How long a round may take before it is extended.", show_default="a share of the time"),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    data: Data = None,
+    public_url: Url = None,
+) -> None:
+    """Read a campaign's manifest, account for it, and agree to shuffle it."""
+    from privquant.aggregator.keys import KeyRing
+    from privquant.aggregator.peer import check_peer, get
+    from privquant.aggregator.shuffle_promise import promise
+    from privquant.shuffler.database import opened
+    from privquant.shuffler.joining import check_manifest, read_manifest
+    from privquant.shuffler.joining import join as accept
+    from privquant.wire import path_of
+
+    settings = _settings({"data": data, "public_url": public_url})
+    base, identity, mark = _named(campaign)
+    envelope = get(check_peer(base) + path_of(identity, "manifest"))
+    manifest = read_manifest(envelope, campaign_id=identity, key_fingerprint=mark)
+    signing = KeyRing(settings.keys).current
+    check_manifest(manifest, signing, settings.url)
+    said = promise(manifest)
+    typer.echo(f"{manifest.measurement}: {manifest.question}", err=True)
+    typer.echo(f"asked by {base}, key {mark}", err=True)
+    typer.echo(str(said), err=True)
+    typer.echo(said.table(), err=True)
+    if not yes:
+        typer.confirm("Shuffle this campaign?", abort=True)
+    with opened(settings.file) as db:
+        seconds = None if round_minutes is None else max(1, round(60 * round_minutes))
+        accept(db, envelope, manifest, signing, aggregator=base, round_seconds=seconds)
+    typer.echo(manifest.id)
+
+
+def show_all(data: Data = None) -> None:
+    """List the campaigns that are shuffled here."""
+    from privquant.shuffler.database import opened
+    from privquant.shuffler.invites import joined
+    from privquant.shuffler.overview import shown
+
+    with opened(_existing(data).file) as db:
+        for campaign in joined(db):
+            found = shown(db, campaign)
+            over = sum(row["state"] in ("forwarded", "dropped") for row in found["rounds"])
+            rounds = f"{over} of {found['planned_rounds']} rounds"
+            typer.echo(f"{found['id'][:16]}  {found['state']:<7} {rounds:<20} {found['measurement']}")
+
+
+def show(
+    campaign: Identity,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the books that `verify` compares.")] = False,
+    data: Data = None,
+) -> None:
+    """Show a campaign's rounds: forwarded, dropped, waiting; and what an aggregator did that it must not."""
+    from privquant.shuffler.database import opened
+    from privquant.shuffler.invites import find
+    from privquant.shuffler.overview import shown
+
+    with opened(_existing(data).file) as db:
+        found = shown(db, find(db, campaign))
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+        return
+    for line in _lines(found):
+        typer.echo(line)
+
+
+def invites(
+    campaign: Identity,
+    number: Annotated[int, typer.Argument(help="How many one-time invites.")],
+    file: Annotated[Path, typer.Argument(help="CSV file to write; it must not exist.")],
+    data: Data = None,
+) -> None:
+    """Write one-time invites to a CSV file, readable by you alone. They are stored nowhere else."""
+    from privquant.aggregator.keys import KeyRing
+    from privquant.shuffler.database import opened
+    from privquant.shuffler.invites import find, invite
+
+    settings = _existing(data)
+    try:
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be made: {error.strerror}") from error
+    try:
+        with os.fdopen(handle, "w") as out, opened(settings.file) as db:
+            urls = invite(db, KeyRing(settings.keys), find(db, campaign), number)
+            out.write("invite\n" + "".join(url + "\n" for url in urls))
+    except BaseException:
+        file.unlink()  # a second try must find its name free
+        raise
+    typer.echo(f"{number:,} invites written to {file}", err=True)
+
+
+def link(
+    campaign: Identity,
+    places: Annotated[int, typer.Argument(help="How many may answer through it.")],
+    data: Data = None,
+) -> None:
+    """Print one open link for many people. A new one replaces the old."""
+    from privquant.shuffler.database import opened
+    from privquant.shuffler.invites import find, open_link
+
+    with opened(_existing(data).file) as db:
+        typer.echo(open_link(db, find(db, campaign), places))
+
+
+def close(
+    campaign: Identity,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    data: Data = None,
+) -> None:
+    """Take no more reports. The open round is dropped for good; full ones are still forwarded."""
+    from privquant.shuffler.database import opened, transaction
+    from privquant.shuffler.invites import find
+
+    with opened(_existing(data).file) as db:
+        found = find(db, campaign)
+        if not yes:
+            typer.confirm(f"Close {found.id} for good, and drop its open round?", abort=True)
+        with transaction(db):
+            db.execute("UPDATE campaign SET state = 'closed' WHERE no = ?", (found.no,))
+    typer.echo("closed")
+
+
+def delete(
+    campaign: Identity,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    data: Data = None,
+) -> None:
+    """Erase a closed campaign: tokens, rounds, everything."""
+    from privquant.shuffler.database import CAMPAIGN_TABLES, OVER, opened, transaction
+    from privquant.shuffler.invites import find
+
+    with opened(_existing(data).file) as db:
+        found = find(db, campaign)
+        waiting = db.execute(
+            "SELECT count(*) FROM round WHERE campaign = ? AND state NOT IN (?, ?)", (found.no, *OVER)
+        ).fetchone()[0]
+        if found.state != "closed" or waiting:
+            raise InvalidInput("only a closed campaign whose rounds are all over can be erased")
+        if not yes:
+            typer.confirm(f"Erase {found.id}?", abort=True)
+        with transaction(db):
+            for table in CAMPAIGN_TABLES:
+                db.execute(f"DELETE FROM {table} WHERE campaign = ?", (found.no,))
+            db.execute("DELETE FROM campaign WHERE no = ?", (found.no,))
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    typer.echo("erased", err=True)
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    lines = [
+        f"{found['measurement']}: {found['question']}",
+        f"{found['state']}, for the aggregator at {found['aggregator']}",
+        f"{found['acknowledged']:,} reports taken of {found['tokens']:,} tokens: {found['forwarded']:,} forwarded, "
+        f"{found['dropped']:,} in dropped rounds, {found['waiting']:,} waiting",
+    ]
+    for row in found["rounds"]:
+        extended = ", extended" if row["extended"] else ""
+        batch = f"  batch {row['batch'][:16]}" if row["batch"] else ""
+        lines.append(
+            f"round {row['round']:>3}  {row['state']:<9} {row['reports']:,} of {row['needed']:,}{extended}{batch}"
+        )
+    lines += [f"INCIDENT in round {each['round']}: {each['what']}" for each in found["incidents"]]
+    return [*lines, found["privacy"]]
+
+
+def _named(text: str) -> tuple[str, str, str]:
+    """Base address, campaign id and key fingerprint of https://host/c/<id>#k=<fingerprint>."""
+    address, _, fragment = text.strip().partition("#k=")
+    base, _, identity = address.rpartition("/c/")
+    if not base or len(identity) != 64 or len(fragment) != 32:
+        raise InvalidInput(
+            "a campaign is named as `campaign create --trust shuffle` prints it: https://host/c/<id>#k=<fingerprint>"
+        )
+    return base, identity, fragment
+
+
+def _settings(given: dict[str, Any]) -> Settings:
+    from privquant.shuffler.settings import settings_from
+
+    return settings_from(given)
+
+
+def _existing(data: Path | None) -> Settings:
+    """Settings of a shuffler that is there: a mistyped folder must not pass for an empty one."""
+    settings = _settings({"data": data})
+    if not settings.file.exists():
+        raise InvalidInput(f"there is no shuffler's data in {settings.data.resolve()}; give its folder with --data")
+    return settings

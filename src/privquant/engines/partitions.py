@@ -1,0 +1,245 @@
+"""Users in partitions: what the holder of some rows does, and how a driver asks all of them as one population.
+
+Each row of a partition is a user. Whoever holds the partition throws the coins beside the data; only randomized
+counts leave it. A partition has three methods:
+
+    open(campaign)                     how many users it has for this campaign: those whom nobody has asked yet
+    answer(campaign, number, asked)    randomized counts of one round, for pairs (question, how many users)
+    kept()                             what it wrote down: who was asked what, without the answers
+
+and keeps four promises, whatever is repeated, killed or restarted:
+
+- no user is asked twice, ever: a second campaign gets those that are left;
+- a round's questions are written down before they are answered; asked again, the same round gets the very same
+  answer, and other questions under its number are refused;
+- users are taken in an order that does not depend on their values;
+- what leaves depends on a user's value only through that user's coin.
+
+`PartitionedPopulation` divides a round over the partitions as if its users had been drawn at random from all of
+them. Protocols that ask in batches run on it through ask and tell; the division is a function of campaign and round
+alone, so a driver that was killed and starts again with the same campaign is given the same answers again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privquant.errors import InvalidInput, PrivquantError
+from privquant.messages import AnyQuery, Query, TreeQuery
+from privquant.protocols.base import Protocol as AnyProtocol
+from privquant.protocols.base import ThresholdProtocol
+from privquant.protocols.tree.hierarchical import Hierarchical
+
+Asked: TypeAlias = tuple[tuple[AnyQuery, int], ...]
+"""A round: pairs (question, how many users it is for)."""
+
+# Above this many users numpy's multivariate hypergeometric refuses.
+_MOST_EXACT = 10**9
+
+
+class PartitionRefused(PrivquantError):
+    """A partition will not answer this: other questions for a round it knows, a coin its owner does not allow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Answers to a threshold question.
+
+    Parameters
+    ----------
+    query : Query
+        The question.
+    asked, answered, ones : int
+        How many users were asked, answered, and answered with a one.
+    """
+
+    query: Query
+    asked: int
+    answered: int
+    ones: int
+
+    def tell(self, protocol: AnyProtocol) -> None:
+        """Tell the protocol, and give up those who did not answer."""
+        assert isinstance(protocol, ThresholdProtocol)
+        protocol.tell_counts(self.query, self.answered, self.ones)
+        protocol.give_up(repeat(self.query, self.asked - self.answered))
+
+    def plus(self, other: Answered) -> Answered:
+        return Answered(
+            self.query, self.asked + other.asked, self.answered + other.answered, self.ones + other.ones
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """Answers to a tree question through the Hadamard encoding.
+
+    Parameters
+    ----------
+    query : TreeQuery
+        The question.
+    asked : int
+        How many users were asked.
+    level_users : tuple of int
+        How many answered at each level.
+    rows, sums : tuples of arrays
+        For each level the rows that were drawn, and the sum of signs at each.
+    """
+
+    query: TreeQuery
+    asked: int
+    level_users: tuple[int, ...]
+    rows: tuple[NDArray[np.int64], ...]
+    sums: tuple[NDArray[np.int64], ...]
+
+    def tell(self, protocol: AnyProtocol) -> None:
+        assert isinstance(protocol, Hierarchical)
+        protocol.tell_signs(self.query, self.level_users, self.rows, self.sums)
+        protocol.give_up(repeat(self.query, self.asked - sum(self.level_users)))
+
+    def plus(self, other: Signs) -> Signs:
+        rows, sums = [], []
+        for mine, theirs, a, b in zip(self.rows, other.rows, self.sums, other.sums, strict=True):
+            found, place = np.unique(np.concatenate((mine, theirs)), return_inverse=True)
+            total = np.zeros(found.size, np.int64)
+            np.add.at(total, place, np.concatenate((a, b)))
+            rows.append(found)
+            sums.append(total)
+        users = tuple(a + b for a, b in zip(self.level_users, other.level_users, strict=True))
+        return Signs(self.query, self.asked + other.asked, users, tuple(rows), tuple(sums))
+
+
+Reply: TypeAlias = Answered | Signs
+
+
+class Partition(Protocol):
+    """What another engine implements for its own kind of partition (a table's shard, a file, a node)."""
+
+    def open(self, campaign: str) -> int:
+        """How many users there are for this campaign: the same number whenever it is asked again."""
+
+    def answer(self, campaign: str, number: int, asked: Asked) -> list[Reply]:
+        """The answers of one round, a reply for each question; fewer users than asked where no more are left."""
+
+    def kept(self) -> list[dict[str, Any]]:
+        """What was written down, round by round."""
+
+
+class PartitionedPopulation:
+    """Many partitions as one population. Engines say how they are called: one after the other here.
+
+    Parameters
+    ----------
+    partitions : sequence of Partition
+        Each with its own users.
+    campaign : str
+        Names this run in the partitions' books: the same name again gives the same answers again.
+    """
+
+    def __init__(self, partitions: Sequence[Partition], *, campaign: str) -> None:
+        self._partitions = tuple(partitions)
+        self.campaign = check_campaign(campaign)
+        self._number = 0
+        self._left = np.array(self._open_all(), np.int64)
+        if not self._left.sum():
+            raise InvalidInput(
+                "there is nobody left to ask: every row of these partitions was asked before, and none is asked "
+                "twice"
+            )
+
+    @property
+    def users(self) -> int:
+        """Users whom nobody has asked yet."""
+        return int(self._left.sum())
+
+    def check(self, protocol: AnyProtocol) -> None:
+        """Refuse a protocol that cannot be asked in rounds, or has more users than there are."""
+        if isinstance(protocol, Hierarchical):
+            if protocol.encoding != "hadamard":
+                raise InvalidInput(
+                    f"a report of the encoding {protocol.encoding!r} is as long as the tree is wide, for every "
+                    "row; in partitions use encoding='hadamard', one index and one bit a row"
+                )
+        elif not (isinstance(protocol, ThresholdProtocol) and protocol.takes_counts):
+            raise InvalidInput(
+                f"protocol {protocol.name!r} asks one user at a time, each question depending on the answer "
+                "before: that is a round trip to a partition for every user. Use one that asks in batches: "
+                "isotonic, naive or hierarchical (encoding='hadamard')"
+            )
+        if protocol.users - protocol.asked > self.users:
+            raise InvalidInput(
+                f"the protocol is to ask {protocol.users - protocol.asked:,} users, but the partitions have "
+                f"{self.users:,} who were not asked before"
+            )
+
+    def answer_round(self, pairs: Sequence[tuple[AnyQuery, int]]) -> list[Reply]:
+        """Ask one round: a reply for each pair. Users of a partition that is lost count as not answering."""
+        self._number += 1
+        shares = self._divided([count for _, count in pairs])
+        asked = {
+            k: [(place, int(share[k])) for place, share in enumerate(shares) if share[k]]
+            for k in range(self._left.size)
+        }
+        questions = {k: tuple((pairs[i][0], n) for i, n in parts) for k, parts in asked.items() if parts}
+        replies = self._answer_all(self._number, questions)
+        whole = [_silence(query, 0) for query, _ in pairs]
+        for k in questions:
+            found = replies.get(k) or [_silence(query, count) for query, count in questions[k]]
+            for (place, _), reply in zip(asked[k], found, strict=True):
+                whole[place] = whole[place].plus(reply)  # type: ignore[arg-type]
+        return whole
+
+    def _divided(self, counts: Sequence[int]) -> list[NDArray[np.int64]]:
+        """Each question's users by partition, as if drawn at random from all who are left; they are then asked."""
+        shares = []
+        for place, count in enumerate(counts):
+            seed = hashlib.sha256(f"{self.campaign}\n{self._number}\n{place}".encode()).digest()
+            share = _drawn(np.random.default_rng(list(seed)), self._left, count)
+            self._left = self._left - share
+            shares.append(share)
+        return shares
+
+    # -- what an engine does in its own way ----------------------------------------------------------------------
+
+    def _open_all(self) -> list[int]:
+        return [partition.open(self.campaign) for partition in self._partitions]
+
+    def _answer_all(self, number: int, asked: Mapping[int, Asked]) -> dict[int, list[Reply] | None]:
+        """Replies by partition; None for one that is lost."""
+        return {k: self._partitions[k].answer(self.campaign, number, questions) for k, questions in asked.items()}
+
+
+def check_campaign(campaign: object) -> str:
+    if not isinstance(campaign, str) or not campaign or len(campaign) > 200 or not campaign.isprintable():
+        raise InvalidInput(f"a campaign is named by a text of 1 to 200 printable characters, got {campaign!r:.80}")
+    return campaign
+
+
+def _drawn(rng: np.random.Generator, left: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """How many of `count` users drawn without replacement come from each partition."""
+    total = int(left.sum())
+    if count > total:
+        raise InvalidInput(f"asked {count:,} users, but only {total:,} were not asked before")
+    if total < _MOST_EXACT:
+        return np.asarray(rng.multivariate_hypergeometric(left, count, method="marginals"), np.int64)
+    # Beyond numpy's reach: with replacement, and what a partition lacks drawn again from the others.
+    share = np.zeros_like(left)
+    while missing := count - int(share.sum()):
+        free = left - share
+        share += np.minimum(rng.multinomial(missing, free / free.sum()), free)
+    return share
+
+
+def _silence(query: AnyQuery, asked: int) -> Reply:
+    """The reply of users who are lost: asked, and nothing heard."""
+    if isinstance(query, Query):
+        return Answered(query, asked, 0, 0)
+    none = tuple(np.empty(0, np.int64) for _ in range(query.height))
+    return Signs(query, asked, (0,) * query.height, none, none)

@@ -1,0 +1,16 @@
+"""The shuffler: takes sealed bits against one-time tokens, mixes whole rounds and forwards them, and reads nothing.
+
+    settings                what a shuffler is started with
+    database                the tables, one SQLite file
+    store                   one transaction a group of device requests
+    batching                a round that is full: permuted, made a batch, erased where it lay
+    rounds                  when a round is closed, extended, or dropped for good
+    forwarding              batches and notices to the aggregator, until they are acknowledged
+    joining                 what an operator agrees to before a campaign is shuffled here
+    invites                 tokens, issued on this side
+    overview                what an operator is told
+    routes, service, server HTTP, the process, and what starts it
+
+It has its own key, configuration and database and shares nothing with an aggregator but the wire format. It never
+holds the key that opens a report, and nothing in here could use one: an import contract sees to it.
+"""

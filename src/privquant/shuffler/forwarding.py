@@ -1,0 +1,121 @@
+"""Batches and notices to the aggregator, sent until they are acknowledged.
+
+The same batch has the same id and the same bytes however often it is sent, and the aggregator counts it once; so a
+kill between sending and hearing does no harm. A batch that the aggregator refuses for good (its campaign is closed,
+say) is dropped, said so, and erased like any other.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from privquant.aggregator.peer import PeerRefused, post
+from privquant.shuffler import batching
+from privquant.shuffler.batching import split
+from privquant.wire import (
+    BATCH_ALREADY_COUNTED,
+    BATCH_COUNTED,
+    BATCHES,
+    KEPT,
+    NOTED,
+    NOTICES,
+    BatchPart,
+    Manifest,
+    RoundNotice,
+    Route,
+    WireError,
+    parse_status,
+    path_of,
+    sign_notice,
+    sign_part,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A campaign's aggregator. address: its base; key: this shuffler's."""
+
+    address: str
+    manifest: Manifest
+    key: Ed25519PrivateKey
+
+    def send(self, route: Route, body: bytes, *allowed: str) -> str:
+        """The status that the aggregator answers with; `PeerRefused` if there is none of these."""
+        answer = post(self.address + path_of(self.manifest.id, route.name), body)
+        try:
+            return parse_status(answer, allowed)
+        except WireError as error:
+            raise PeerRefused(f"the aggregator's answer cannot be read: {error}") from error
+
+
+def pending_batches(db: sqlite3.Connection, campaign: int) -> list[tuple[int, str, int]]:
+    """(round, batch id, reports) of every batch that is not known to be counted."""
+    return db.execute(
+        "SELECT round, batch, held FROM round WHERE campaign = ? AND state = 'closed' ORDER BY round", (campaign,)
+    ).fetchall()
+
+
+def part_of(
+    db: sqlite3.Connection, campaign: int, identity: str, row: tuple[int, str, int], part: int
+) -> BatchPart:
+    number, batch, reports = row
+    ((blob,),) = db.execute(
+        "SELECT sealed FROM outbox WHERE campaign = ? AND round = ? AND part = ?", (campaign, number, part)
+    ).fetchall()
+    (parts,) = db.execute(
+        "SELECT count(*) FROM outbox WHERE campaign = ? AND round = ?", (campaign, number)
+    ).fetchone()
+    return BatchPart(identity, number, batch, reports, part, parts, tuple(split(blob)))
+
+
+def send_batch(db: sqlite3.Connection, campaign: int, row: tuple[int, str, int], peer: Peer) -> str:
+    """Send all parts of a batch; what the aggregator said to the last."""
+    part, parts, status = 0, 1, KEPT
+    while part < parts and status == KEPT:
+        sent = part_of(db, campaign, peer.manifest.id, row, part)
+        parts = sent.parts
+        status = peer.send(
+            BATCHES, sign_part(sent, peer.manifest, peer.key), KEPT, BATCH_COUNTED, BATCH_ALREADY_COUNTED
+        )
+        part += 1
+    return status
+
+
+def send_notice(row: tuple[int, str, int], peer: Peer) -> None:
+    number, status, reports = row
+    notice = RoundNotice(peer.manifest.id, number, status, reports)
+    peer.send(NOTICES, sign_notice(notice, peer.manifest, peer.key), NOTED)
+
+
+def pending_notices(db: sqlite3.Connection, campaign: int) -> list[tuple[int, str, int]]:
+    return db.execute(
+        "SELECT round, status, reports FROM notice WHERE campaign = ? ORDER BY round, rowid", (campaign,)
+    ).fetchall()
+
+
+def told(db: sqlite3.Connection, campaign: int, row: tuple[int, str, int]) -> None:
+    db.execute("DELETE FROM notice WHERE campaign = ? AND round = ? AND status = ?", (campaign, row[0], row[1]))
+
+
+def refused(db: sqlite3.Connection, campaign: int, number: int, why: PeerRefused) -> None:
+    """The aggregator will never take this batch: drop it, and remember why."""
+    batching.drop(db, campaign, number)
+    note(db, campaign, number, f"the aggregator refused the batch: {why.code or why}")
+
+
+def note(db: sqlite3.Connection, campaign: int, number: int, what: str, *evidence: bytes) -> None:
+    """Remember an incident once."""
+    kept = json.dumps([json.loads(each) for each in evidence]).encode() if evidence else None
+    known = db.execute(
+        "SELECT 1 FROM incident WHERE campaign = ? AND round = ? AND what = ? AND evidence IS ?",
+        (campaign, number, what, kept),
+    ).fetchone()
+    if known is None:
+        db.execute(
+            "INSERT INTO incident (campaign, round, what, evidence) VALUES (?, ?, ?, ?)",
+            (campaign, number, what, kept),
+        )

@@ -1,0 +1,124 @@
+"""Tokens, issued on the shuffler's side: an aggregator that issued them could fill a batch with fakes.
+
+What is stored of a token is an HMAC under a secret derived from the shuffler's key; the token itself is nowhere
+but in the invite.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import sqlite3
+from dataclasses import dataclass
+
+from privquant.aggregator.keys import KeyRing
+from privquant.errors import InvalidInput
+from privquant.shuffler.database import OPEN, transaction
+from privquant.wire import Invite, Manifest, fingerprint, new_token, open_envelope, parse_json, token_hash
+from privquant.wire.form import MAX_MANIFEST
+
+_CHUNK = 5_000  # tokens a transaction, so that devices never wait long for the writer
+MOST_INVITES = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """Names tokens at rest, for one campaign."""
+
+    secret: bytes
+
+    def id(self, hashed: str) -> bytes:
+        return hmac.digest(self.secret, b"id" + bytes.fromhex(hashed), hashlib.sha256)[:16]
+
+    def wave(self, hashed: str, waves: int) -> int:
+        drawn = hmac.digest(self.secret, b"wave" + bytes.fromhex(hashed), hashlib.sha256)
+        return int.from_bytes(drawn[:16], "big") % waves
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A campaign as the database has it."""
+
+    no: int
+    id: str
+    envelope: bytes
+    aggregator: str
+    round_seconds: int
+    state: str
+    manifest: Manifest
+
+
+def joined(db: sqlite3.Connection) -> list[Joined]:
+    """All campaigns, in the order in which they were joined."""
+    rows = db.execute("SELECT no, id, envelope, aggregator, round_seconds, state FROM campaign ORDER BY no")
+    return [Joined(no, id, bytes(e), a, s, state, manifest_of(bytes(e))) for no, id, e, a, s, state in rows]
+
+
+def find(db: sqlite3.Connection, start: str) -> Joined:
+    """The campaign whose id begins so."""
+    found = [each for each in joined(db) if start and each.id.startswith(start)]
+    if len(found) != 1:
+        raise InvalidInput(
+            f"{len(found) or 'no'} campaigns have an id that starts with {start!r}; "
+            "`privquant shuffler list` shows them"
+        )
+    return found[0]
+
+
+def manifest_of(envelope: bytes) -> Manifest:
+    """The manifest of a stored envelope, with both signatures checked."""
+    manifest = Manifest.from_dict(parse_json(envelope, MAX_MANIFEST)["manifest"])
+    return open_envelope(envelope, campaign_id=manifest.id, key_fingerprint=fingerprint(manifest.issuer))
+
+
+def office_of(keys: KeyRing, manifest: Manifest) -> Office:
+    assert manifest.shuffle is not None
+    return Office(keys.campaign_secret(manifest.shuffle.key, manifest.id))
+
+
+def invite(db: sqlite3.Connection, keys: KeyRing, campaign: Joined, number: int) -> list[str]:
+    """Fresh one-time invites. Their tokens are nowhere but in what this returns."""
+    if not 1 <= number <= MOST_INVITES:
+        raise InvalidInput(f"1 to {MOST_INVITES} invites can be made in one call, got {number}")
+    _check_open(campaign)
+    office, tokens = office_of(keys, campaign.manifest), [new_token() for _ in range(number)]
+    rows = sorted((campaign.no, office.id(token_hash(token))) for token in tokens)
+    for start in range(0, number, _CHUNK):
+        with transaction(db):
+            db.executemany("INSERT INTO token (campaign, id) VALUES (?, ?)", rows[start : start + _CHUNK])
+    return [_invite(campaign, token=token).to_url() for token in tokens]
+
+
+def open_link(db: sqlite3.Connection, campaign: Joined, places: int) -> str:
+    """One link for many, with a limit. A second call replaces the link and keeps the places taken."""
+    if places < 1:
+        raise InvalidInput(f"an open link has at least 1 place, got {places}")
+    _check_open(campaign)
+    secret = new_token()
+    with transaction(db):
+        db.execute(
+            "INSERT INTO link (campaign, secret, places, taken) VALUES (?, ?, ?, 0)"
+            " ON CONFLICT (campaign) DO UPDATE SET secret = excluded.secret, places = excluded.places",
+            (campaign.no, hash_link(secret), places),
+        )
+    return _invite(campaign, link=secret).to_url()
+
+
+def hash_link(secret: str) -> bytes:
+    return hashlib.sha256(b"privquant/link/1\x00" + secret.encode("ascii")).digest()
+
+
+def link_matches(secret: str, stored: bytes) -> bool:
+    return secrets.compare_digest(hash_link(secret), stored)
+
+
+def _invite(campaign: Joined, token: str | None = None, link: str | None = None) -> Invite:
+    terms = campaign.manifest.shuffle
+    assert terms is not None
+    return Invite(terms.address, campaign.id, fingerprint(campaign.manifest.issuer), token=token, link=link)
+
+
+def _check_open(campaign: Joined) -> None:
+    if campaign.state != OPEN:
+        raise InvalidInput("the campaign is closed here")

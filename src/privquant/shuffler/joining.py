@@ -1,0 +1,88 @@
+"""What a shuffler agrees to: a campaign's manifest, read, accounted for and signed before a single token exists.
+
+The shuffler's operator sees the question, the table of rounds and what every round keeps by exact accounting, and
+the local epsilon that is left if shuffler and aggregator work together. A table that does not keep what the
+manifest says is refused whoever agrees.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from privquant.aggregator.shuffle_promise import check_rounds, terms_of
+from privquant.errors import InvalidInput
+from privquant.shuffler.database import OPEN, transaction
+from privquant.shuffler.rounds import LONGEST_ROUND, share_of
+from privquant.wire import (
+    MAX_MANIFEST,
+    Manifest,
+    WireError,
+    accept_manifest,
+    fingerprint,
+    open_issued,
+    parse_json,
+    public_key_of,
+)
+
+
+def read_manifest(envelope: bytes, *, campaign_id: str, key_fingerprint: str) -> Manifest:
+    """The manifest that the aggregator's operator named, by its hash and by the fingerprint of its issuer's key."""
+    try:
+        form = parse_json(envelope, MAX_MANIFEST)
+        if isinstance(form, dict):
+            form.pop("accepted", None)  # as another copy of this shuffler may serve it
+        issued = json.dumps(form).encode()
+        manifest = open_issued(issued, campaign_id=campaign_id, key_fingerprint=key_fingerprint)
+    except WireError as error:
+        raise InvalidInput(f"this is not the manifest that was named: {error}") from error
+    terms_of(manifest)
+    return manifest
+
+
+def check_manifest(manifest: Manifest, key: Ed25519PrivateKey, address: str) -> None:
+    """InvalidInput if this shuffler must not accept the manifest."""
+    terms = terms_of(manifest)
+    if terms.key != public_key_of(key):
+        raise InvalidInput(
+            f"the manifest names the shuffler {fingerprint(terms.key)}, and this one is "
+            f"{fingerprint(public_key_of(key))}: the aggregator's operator is to give `privquant shuffler key`"
+        )
+    if terms.address != address:
+        raise InvalidInput(
+            f"the manifest sends devices to {terms.address}, and this shuffler is at {address} (--public-url)"
+        )
+    if manifest.deadline <= time.time():
+        raise InvalidInput("the campaign's deadline has passed")
+    check_rounds(manifest)
+
+
+def join(
+    db: sqlite3.Connection,
+    envelope: bytes,
+    manifest: Manifest,
+    key: Ed25519PrivateKey,
+    *,
+    aggregator: str,
+    round_seconds: int | None = None,
+) -> None:
+    """Accept a checked manifest and shuffle it from now on."""
+    seconds = share_of(manifest) if round_seconds is None else round_seconds
+    if not 1 <= seconds <= LONGEST_ROUND:
+        raise InvalidInput(f"a round has 1 to {LONGEST_ROUND} seconds, got {seconds}")
+    form = parse_json(envelope, MAX_MANIFEST)
+    form.pop("accepted", None)
+    accepted = accept_manifest(
+        json.dumps(form).encode(), key, campaign_id=manifest.id, key_fingerprint=fingerprint(manifest.issuer)
+    )
+    with transaction(db):
+        if db.execute("SELECT 1 FROM campaign WHERE id = ?", (manifest.id,)).fetchone() is not None:
+            raise InvalidInput("this campaign was joined before")
+        db.execute(
+            "INSERT INTO campaign (id, envelope, aggregator, round_seconds, state, joined)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (manifest.id, accepted, aggregator, seconds, OPEN, int(time.time())),
+        )

@@ -1,0 +1,199 @@
+"""What devices and the aggregator say to a shuffler: manifest, claims, query, reports, announcements.
+
+Plain functions from bytes to a `Reply`. A report is answered 201 or 200 only after the transaction that holds it
+is durable. An announcement opens a round only if the issuer signed it, it follows the ones before, and the round
+before it is over; a second one for a round is refused, and kept as evidence beside the first.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Awaitable, Callable
+
+from privquant import wire
+from privquant.aggregator.causes import Unavailable
+from privquant.aggregator.group_commit import GroupCommit
+from privquant.aggregator.keys import KeyUnusable
+from privquant.aggregator.logs import say
+from privquant.aggregator.replies import Reply, RequestRefused, problem
+from privquant.shuffler import forwarding, rounds
+from privquant.shuffler.database import OPEN, OVER
+from privquant.shuffler.invites import Joined, Office, link_matches
+from privquant.shuffler.settings import Settings
+from privquant.shuffler.store import Admit, Ask, Keep, Outcome, Place, Store, What
+
+LONGEST_WAIT = 3_600
+_ID = re.compile("[0-9a-f]{64}")
+
+
+class View:
+    """One campaign as this process sees it; the answer to a query is made once a round."""
+
+    def __init__(self, row: Joined, office: Office) -> None:
+        self.row = row
+        self.office = office
+        self.manifest = row.manifest
+        assert row.manifest.shuffle is not None
+        self.terms = row.manifest.shuffle
+        self.batches = tuple(each.batch for each in self.terms.rounds)
+        self.answers: dict[int, bytes] = {}
+
+
+class Routes:
+    """Answers out of the joined campaigns, a group commit and the store."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        group: GroupCommit[Ask, Outcome],
+        view_of: Callable[[str], Awaitable[View | None]],
+        on_change: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._group = group
+        self._view_of = view_of
+        self._on_change = on_change
+        self._serve: dict[wire.Route, Callable[[View, bytes], Awaitable[Reply]]] = {
+            wire.MANIFEST: self._manifest,
+            wire.CLAIMS: self._claim,
+            wire.ROUND_QUERY: self._query,
+            wire.REPORTS: self._report,
+            wire.ANNOUNCEMENTS: self._announcement,
+        }
+
+    async def handle(self, identity: str, route: wire.Route, method: str, body: bytes) -> Reply:
+        """One request, one reply; nothing that is sent raises."""
+        try:
+            if method != route.method and (method, route.method) != ("HEAD", "GET"):
+                raise RequestRefused("method-not-allowed", f"this address takes {route.method}", allow=route.method)
+            view = await self._view_of(identity) if _ID.fullmatch(identity) else None
+            if view is None:
+                raise RequestRefused("unknown-campaign")
+            return await self._serve[route](view, body)
+        except RequestRefused as error:
+            return error.reply
+        except wire.SignatureError as error:
+            return problem("forged-signature", str(error))
+        except wire.WireError as error:
+            return problem("malformed", str(error))
+        except (Unavailable, KeyUnusable):
+            return problem("unavailable")
+
+    async def _manifest(self, view: View, _body: bytes) -> Reply:
+        return Reply(200, view.row.envelope, immutable=True)
+
+    async def _claim(self, view: View, body: bytes) -> Reply:
+        claim = wire.Claim.parse(body)
+        rows = self._store.read("SELECT secret FROM link WHERE campaign = ?", view.row.no)
+        if not rows or not link_matches(claim.link, bytes(rows[0][0])):
+            raise RequestRefused("wrong-link")
+        outcome = await self._group.put(Admit(view.row.no, view.office.id(claim.token_hash)))
+        if outcome.what is What.FULL:
+            raise RequestRefused("link-exhausted")
+        if outcome.what is What.CLOSED:
+            raise RequestRefused("campaign-closed")
+        new = outcome.what is What.KEPT
+        return Reply(201 if new else 200, wire.claim_body(new))
+
+    async def _query(self, view: View, body: bytes) -> Reply:
+        hashed = wire.parse_query_request(body)
+        if view.row.state != OPEN:
+            raise RequestRefused("campaign-closed")
+        self._check_wave(view, hashed)
+        lease = int(time.time()) + self._settings.lease_seconds
+        outcome = await self._group.put(Place(view.row.no, view.office.id(hashed), self._room(view), lease))
+        if outcome.what in (What.PLACED, What.HAS):
+            return Reply(200, self._answer(view, outcome.round))
+        raise self._no_place(view, outcome.what)
+
+    def _room(self, view: View) -> tuple[int, ...]:
+        """How many places each round has: its number, and none once the deadline has passed."""
+        return view.batches if time.time() < view.manifest.deadline else (0,) * len(view.batches)
+
+    def _no_place(self, view: View, what: What) -> RequestRefused:
+        if what is What.SPENT:
+            return RequestRefused("token-spent")
+        if what is What.UNKNOWN:
+            return RequestRefused("unknown-token")
+        if what is What.OVER:
+            return RequestRefused("round-closed")
+        if time.time() >= view.manifest.deadline:
+            return RequestRefused("deadline-passed")
+        over = self._store.read("SELECT count(*) FROM round WHERE campaign = ? AND state <> ?", view.row.no, OPEN)
+        if over[0][0] == len(view.batches):
+            return RequestRefused("campaign-complete")
+        return RequestRefused("not-yet", "no round has a place now", retry_after=self._settings.retry_seconds)
+
+    def _answer(self, view: View, number: int) -> bytes:
+        found = view.answers.get(number)
+        if found is None:
+            rows = self._store.read(
+                "SELECT envelope, threshold FROM round WHERE campaign = ? AND round <= ? ORDER BY round",
+                view.row.no,
+                number,
+            )
+            found = wire.round_answer(bytes(rows[-1][0]), [threshold for _, threshold in rows[:-1]])
+            view.answers = {number: found}  # the rounds before it take nobody any more
+        return found
+
+    async def _report(self, view: View, body: bytes) -> Reply:
+        report = wire.SealedReport.parse(body)
+        identity = view.office.id(wire.token_hash(report.token))
+        outcome = await self._group.put(Keep(view.row.no, identity, report.round, report.sealed))
+        if outcome.what in (What.KEPT, What.SPENT):
+            new = outcome.what is What.KEPT
+            if new:
+                self._on_change()
+            return Reply(201 if new else 200, wire.accepted_body(new))
+        if outcome.what is What.OVER:
+            raise RequestRefused("round-closed")
+        if outcome.what is What.UNKNOWN:
+            raise RequestRefused("unknown-token")
+        if outcome.what is What.COPY:
+            raise RequestRefused("conflict", "these sealed bytes were sent by another token before")
+        raise RequestRefused("conflict", "this token was not given a place in that round")
+
+    async def _announcement(self, view: View, body: bytes) -> Reply:
+        found = wire.open_announcement(body, view.manifest)
+        if view.row.state != OPEN:
+            raise RequestRefused("campaign-closed")
+        new = await self._store.write(lambda: self._note(view, body, found))
+        if isinstance(new, RequestRefused):
+            say("announcement refused", campaign=view.row.id[:16], round=found.round, why=new.code)
+            raise new
+        if new:
+            say("round opened", campaign=view.row.id[:16], round=found.round, needed=view.batches[found.round])
+        return Reply(201 if new else 200, wire.status_body(wire.NOTED))
+
+    def _note(self, view: View, body: bytes, found: wire.Announcement) -> bool | RequestRefused:
+        """Open the round; whether it is new. A refusal is returned, so that its evidence is committed."""
+        db, campaign = self._store.db, view.row.no
+        known = db.execute(
+            "SELECT envelope, threshold, state FROM round WHERE campaign = ? ORDER BY round", (campaign,)
+        ).fetchall()
+        earlier = [threshold for _, threshold, _ in known]
+        if found.round < len(known):
+            first = wire.open_announcement(bytes(known[found.round][0]), view.manifest)
+            if first == found:
+                return False
+            forwarding.note(db, campaign, found.round, "second announcement", bytes(known[found.round][0]), body)
+            return RequestRefused("second-announcement")
+        if found.round > len(known) or (known and known[-1][2] not in OVER):
+            return RequestRefused("conflict", f"round {len(known)} is the next, once the one before it is over")
+        try:
+            wire.check_chain(found, earlier)
+        except wire.WireError:
+            forwarding.note(db, campaign, found.round, "announcement outside the chain", body)
+            return RequestRefused("second-announcement", "it does not follow the announcements before it")
+        rounds.announce(db, campaign, body, found, int(time.time()) + view.row.round_seconds)
+        return True
+
+    def _check_wave(self, view: View, hashed: str) -> None:
+        waves = view.manifest.waves
+        wave = view.office.wave(hashed, waves.count) if waves.count > 1 else 0
+        left = view.manifest.opens + wave * waves.seconds - time.time()
+        if left > 0:
+            raise RequestRefused("not-yet", retry_after=min(int(left) + 1, LONGEST_WAIT))

@@ -1,0 +1,198 @@
+"""One shuffler process: opens its database, keeps its loops running, and lets go of everything in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from privquant.aggregator.causes import Unavailable
+from privquant.aggregator.group_commit import GroupCommit
+from privquant.aggregator.health import PROBE_SECONDS, Health
+from privquant.aggregator.keys import KeyRing
+from privquant.aggregator.logs import say
+from privquant.aggregator.peer import PeerRefused, PeerSilent
+from privquant.shuffler import batching, forwarding, rounds
+from privquant.shuffler.database import CLOSING, OPEN, connect, prepare
+from privquant.shuffler.invites import joined, office_of
+from privquant.shuffler.routes import Routes, View
+from privquant.shuffler.settings import Settings
+from privquant.shuffler.store import Ask, Outcome, Store
+
+_LOOK = 0.25  # seconds between two looks at what an operator's command changed
+_TURN = 0.01
+_SWEEP = 10.0
+_PATIENCE = 5.0  # longest pause before a silent aggregator is tried again
+
+# What no repetition changes. Any other refusal may be a proxy's, and is tried again.
+FOR_GOOD = frozenset(("campaign-closed", "second-batch", "short-batch", "unknown-campaign", "forged-signature"))
+
+
+class Service:
+    """Everything a shuffler runs. `start` and `stop` once each."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.keys = KeyRing(settings.keys)
+        self.health = Health()
+        self.started = False
+        self._views: dict[str, View] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._sending: dict[str, asyncio.Task[None]] = {}
+        self._changed = asyncio.Event()
+
+    async def start(self) -> None:
+        prepare(self.settings.file)
+        self.store = Store(self.settings.file)
+        self._reader = connect(self.settings.file)
+        self.group: GroupCommit[Ask, Outcome] = GroupCommit(self._commit)
+        self.group.start()
+        self.routes = Routes(self.settings, self.store, self.group, self.view_of, self._changed.set)
+        await self._look()
+        self._repeat("look", _LOOK, self._look)
+        self._repeat("rounds", _TURN, self._turn)
+        self._repeat("sweep", _SWEEP, self.store.sweep)
+        await self._done("probe", self.store.probe)  # nobody is told "ready" before it is known
+        self._repeat("probe", PROBE_SECONDS, self.store.probe)
+        self.started = True
+        say("started", role="shuffler")
+
+    async def stop(self) -> None:
+        self.started = False
+        tasks = [*self._tasks, *self._sending.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.group.stop()
+        self._reader.close()
+        await self.store.close()
+        say("stopped")
+
+    async def _commit(self, asks: list[Ask]) -> list[Outcome]:
+        try:
+            found = await self.store.commit(asks)
+        except Unavailable as error:
+            self.health.failed("commit", error)
+            raise
+        self.health.well("commit")
+        return found
+
+    async def view_of(self, identity: str) -> View | None:
+        """A joined campaign; also one that was joined a moment ago, because its devices take no for an answer."""
+        if identity not in self._views:
+            await self._look()
+        return self._views.get(identity)
+
+    async def _look(self) -> None:
+        """Campaigns joined, closed or deleted meanwhile; a manifest never changes, so each is read once."""
+        states: dict[str, str] = dict(self.store.read("SELECT id, state FROM campaign"))
+        for gone in set(self._views) - set(states):
+            del self._views[gone]
+        if states != {view.row.id: view.row.state for view in self._views.values()}:
+            for row in joined(self._reader):
+                known = self._views.get(row.id)
+                if known is None or known.row.state != row.state:
+                    self._views[row.id] = View(row, office_of(self.keys, row.manifest))
+
+    async def _turn(self) -> None:
+        """Close, mix, extend and drop rounds; start sending what is to be sent."""
+        self._changed.clear()
+        for view in list(self._views.values()):
+            await self._settle(view)
+            task = self._sending.get(view.row.id)
+            if (task is None or task.done()) and self._waiting(view):
+                self._sending[view.row.id] = asyncio.create_task(self._send(view), name="send")
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), 0.5)
+
+    async def _settle(self, view: View) -> None:
+        campaign, now = view.row.no, time.time()
+        found = rounds.open_round(self._reader, campaign)
+        if found is not None:
+            needed = view.batches[found.number]
+            # Devices that were asked before the deadline have their lease to answer in.
+            over = 0.0 if view.row.state != OPEN else view.manifest.deadline + self.settings.lease_seconds
+            what = rounds.verdict(found, needed, now, over)
+            if what:
+                until = int(now) + view.row.round_seconds
+                await self.store.write(lambda: rounds.act(self.store.db, campaign, what, found, needed, until))
+                event = {"close": "round full", "extend": "round extended", "drop": "round dropped"}[what]
+                say(event, campaign=view.row.id[:16], round=found.number, needed=needed)
+        for number in self._in_state(campaign, CLOSING):
+            await self.store.write(partial(batching.mix, self.store.db, campaign, view.row.id, number), aside=True)
+
+    def _in_state(self, campaign: int, state: str) -> list[int]:
+        rows = self._reader.execute("SELECT round FROM round WHERE campaign = ? AND state = ?", (campaign, state))
+        return [row[0] for row in rows.fetchall()]
+
+    def _waiting(self, view: View) -> bool:
+        campaign = view.row.no
+        pending = forwarding.pending_batches(self._reader, campaign)
+        return bool(pending or forwarding.pending_notices(self._reader, campaign))
+
+    async def _send(self, view: View) -> None:
+        """Until nothing waits: send, and write down what was acknowledged. Failures are said once."""
+        pause = 0.1
+        while self._waiting(view):
+            try:
+                await self._send_all(view)
+                self.health.well("aggregator")
+                pause = 0.1
+            except (PeerSilent, PeerRefused, Unavailable) as error:
+                self.health.failed("aggregator", error)
+                await asyncio.sleep(pause)
+                pause = min(_PATIENCE, pause * 2)
+
+    async def _send_all(self, view: View) -> None:
+        campaign, db = view.row.no, self.store.db
+        peer = forwarding.Peer(view.row.aggregator, view.manifest, self.keys.current)
+        for notice in forwarding.pending_notices(self._reader, campaign):
+            try:
+                await asyncio.to_thread(forwarding.send_notice, notice, peer)
+            except PeerRefused as error:
+                if error.code not in FOR_GOOD:
+                    raise
+            await self.store.write(partial(forwarding.told, db, campaign, notice))
+        for row in forwarding.pending_batches(self._reader, campaign):
+            number = row[0]
+            try:
+                status = await asyncio.to_thread(self._send_batch, campaign, row, peer)
+            except PeerRefused as error:
+                if error.code not in FOR_GOOD:
+                    raise
+                await self.store.write(partial(forwarding.refused, db, campaign, number, error))
+                say("batch refused", campaign=view.row.id[:16], round=number, why=error.code)
+                continue
+            if status == "kept":
+                raise PeerSilent("the aggregator has all parts of a batch and did not count it")
+            await self.store.write(partial(batching.erase, db, campaign, number), aside=True)
+            await self.store.sweep()
+            say("round forwarded", campaign=view.row.id[:16], round=number, reports=row[2])
+
+    def _send_batch(self, campaign: int, row: tuple[int, str, int], peer: forwarding.Peer) -> str:
+        db = connect(self.settings.file)
+        try:
+            return forwarding.send_batch(db, campaign, row, peer)
+        finally:
+            db.close()
+
+    def _repeat(self, name: str, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+        self._tasks.append(asyncio.create_task(self._every(name, seconds, work), name=name))
+
+    async def _every(self, name: str, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+        """Run `work` for ever; a turn that fails is said once, and the next comes anyway."""
+        while True:
+            if not await self._done(name, work):
+                await asyncio.sleep(min(1.0, seconds * 4))
+            await asyncio.sleep(seconds)
+
+    async def _done(self, name: str, work: Callable[[], Awaitable[None]]) -> bool:
+        try:
+            await work()
+        except Exception as error:
+            self.health.failed(name, error)
+            return False
+        self.health.well(name)
+        return True

@@ -1,0 +1,240 @@
+"""What device requests need of the database: all asks of a group in ONE transaction, durable when it returns.
+
+    Place   give this token a place in the open round, unless it has one.
+            -> PLACED or HAS with the round, or SPENT, UNKNOWN, OVER (its round has closed), NONE (no place now)
+    Keep    hold this sealed report for its round and spend the token.
+            -> KEPT, or SPENT (kept before), UNKNOWN, OVER, STRAY (the token has no place in that round),
+               COPY (the same sealed bytes are held already: somebody else's)
+    Admit   take a place of the open link for this token.
+            -> KEPT, or HAS (it has one), or FULL, CLOSED
+
+`commit` raises Unavailable when the outcome is not known; asking again is always right. No more places are given
+out than the open round still needs; a lease that ran out gives its place to another, and a report that comes after
+all is kept as long as its round is open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+from typing import Any, TypeVar
+
+from privquant.aggregator.causes import Unavailable
+from privquant.shuffler.database import OPEN, connect
+
+T = TypeVar("T")
+
+_LONGEST_LOCK = 10.0  # seconds
+_RECOUNT = 1.0  # seconds between two counts of the leases that still run
+
+_IS_TOKEN = "SELECT 1 FROM token WHERE campaign = ? AND id = ?"
+_IS_SPENT = "SELECT 1 FROM spent WHERE campaign = ? AND id = ?"
+_PLACE_OF = "SELECT round FROM place WHERE campaign = ? AND id = ?"
+_OPEN_ROUND = "SELECT round, held FROM round WHERE campaign = ? AND state = 'open'"
+_IN_FLIGHT = "SELECT count(*) FROM place WHERE campaign = ? AND round = ? AND until > ?"
+_TAKE = "UPDATE link SET taken = taken + 1 WHERE campaign = ? AND taken < places RETURNING 1"
+
+
+class What(Enum):
+    PLACED = auto()
+    HAS = auto()
+    SPENT = auto()
+    UNKNOWN = auto()
+    OVER = auto()
+    NONE = auto()
+    KEPT = auto()
+    STRAY = auto()
+    COPY = auto()
+    FULL = auto()
+    CLOSED = auto()
+
+
+@dataclass(slots=True)
+class Place:
+    """batches: the number each round of the campaign is forwarded with. until: the second the lease runs out."""
+
+    campaign: int
+    id: bytes
+    batches: tuple[int, ...]
+    until: int
+
+
+@dataclass(slots=True)
+class Keep:
+    campaign: int
+    id: bytes
+    round: int
+    sealed: bytes
+
+
+@dataclass(slots=True)
+class Admit:
+    campaign: int
+    id: bytes
+
+
+Ask = Place | Keep | Admit
+
+
+@dataclass(slots=True)
+class Outcome:
+    what: What
+    round: int = -1
+
+
+class Store:
+    """One connection that writes, on one thread at a time; the file is prepared already."""
+
+    def __init__(self, file: Path) -> None:
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="privquant-writer")
+        self._lock = asyncio.Lock()
+        self.db, self._reader = connect(file), connect(file)
+        self.db.execute("PRAGMA busy_timeout=0")  # waiting is done by the event loop
+        self._in_flight: dict[int, tuple[int, int, float]] = {}  # campaign: (round, leases, counted at)
+
+    async def commit(self, asks: list[Ask]) -> list[Outcome]:
+        return await self.write(lambda: self._apply(asks))
+
+    async def write(self, work: Callable[[], T], *, aside: bool = False) -> T:
+        """`work` in one transaction; aside: it takes long, so the event loop goes on meanwhile."""
+        async with self._lock:
+            try:
+                await self._begin()
+                found = await self._aside(work) if aside else work()
+                await self._aside(lambda: self.db.execute("COMMIT"))
+                return found
+            except sqlite3.Error as error:
+                self._in_flight.clear()  # counted ahead of what was not written
+                raise Unavailable(f"the shuffler's database did not take the transaction: {error}") from error
+            finally:
+                if self.db.in_transaction:
+                    await self._aside(lambda: self.db.execute("ROLLBACK"))
+
+    async def _begin(self) -> None:
+        give_up = time.monotonic() + _LONGEST_LOCK
+        while True:
+            try:
+                self.db.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError:
+                if time.monotonic() > give_up:
+                    raise
+                await asyncio.sleep(0.005)
+
+    def read(self, statement: str, *values: object) -> list[Any]:
+        """Rows as of the last transaction that is durable."""
+        try:
+            return self._reader.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise Unavailable(f"the shuffler's database could not be read: {error}") from error
+
+    async def sweep(self) -> None:
+        """Empty the write-ahead log, which remembers transactions in their order."""
+        async with self._lock:
+            await self._aside(lambda: self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
+
+    async def probe(self) -> None:
+        """Write a number that means nothing; Unavailable if that cannot be done durably."""
+
+        def turn() -> None:
+            number = self.db.execute("PRAGMA user_version").fetchone()[0]
+            self.db.execute(f"PRAGMA user_version={(number + 1) % 2**31}")
+
+        await self.write(turn)
+
+    async def close(self) -> None:
+        await self.sweep()
+        async with self._lock:
+            self.db.close()
+            self._reader.close()
+        self._writer.shutdown()
+
+    async def _aside(self, work: Callable[[], T]) -> T:
+        future = asyncio.get_running_loop().run_in_executor(self._writer, work)
+        # A request that is cancelled must not leave the connection inside a half-run statement.
+        return await asyncio.shield(future)
+
+    # -- one group ---------------------------------------------------------------------------------------------
+
+    def _apply(self, asks: list[Ask]) -> list[Outcome]:
+        outcomes = []
+        for ask in asks:
+            if isinstance(ask, Keep):
+                outcomes.append(self._keep(ask))
+            elif isinstance(ask, Place):
+                outcomes.append(self._place(ask))
+            else:
+                outcomes.append(self._admit(ask))
+        return outcomes
+
+    def _place(self, ask: Place) -> Outcome:
+        run, key = self.db.execute, (ask.campaign, ask.id)
+        found = run(_PLACE_OF, key).fetchone()
+        if found is not None:
+            opened = run(_OPEN_ROUND, (ask.campaign,)).fetchone()
+            return Outcome(What.HAS if opened is not None and opened[0] == found[0] else What.OVER, found[0])
+        if run(_IS_SPENT, key).fetchone() is not None:
+            return Outcome(What.SPENT)
+        if run(_IS_TOKEN, key).fetchone() is None:
+            return Outcome(What.UNKNOWN)
+        opened = run(_OPEN_ROUND, (ask.campaign,)).fetchone()
+        if opened is None:
+            return Outcome(What.NONE)
+        number, held = opened
+        if held + self._leases(ask.campaign, number) >= ask.batches[number]:
+            return Outcome(What.NONE)
+        run("INSERT INTO place (campaign, id, round, until) VALUES (?, ?, ?, ?)", (*key, number, ask.until))
+        self._count_lease(ask.campaign, 1)
+        return Outcome(What.PLACED, number)
+
+    def _keep(self, ask: Keep) -> Outcome:
+        run, key = self.db.execute, (ask.campaign, ask.id)
+        found = run(_PLACE_OF, key).fetchone()
+        if found is None or found[0] != ask.round:
+            if run(_IS_SPENT, key).fetchone() is not None:
+                return Outcome(What.SPENT)
+            return Outcome(What.UNKNOWN if run(_IS_TOKEN, key).fetchone() is None else What.STRAY)
+        opened = run(_OPEN_ROUND, (ask.campaign,)).fetchone()
+        if opened is None or opened[0] != ask.round:
+            return Outcome(What.OVER)
+        new = run(
+            "INSERT INTO held (campaign, round, sealed) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING 1",
+            (ask.campaign, ask.round, ask.sealed),
+        ).fetchone()
+        if new is None:
+            return Outcome(What.COPY)
+        run("INSERT INTO spent (campaign, id) VALUES (?, ?)", key)
+        run("DELETE FROM place WHERE campaign = ? AND id = ?", key)
+        run("UPDATE round SET held = held + 1 WHERE campaign = ? AND round = ?", (ask.campaign, ask.round))
+        self._count_lease(ask.campaign, -1)
+        return Outcome(What.KEPT, ask.round)
+
+    def _admit(self, ask: Admit) -> Outcome:
+        run, key = self.db.execute, (ask.campaign, ask.id)
+        if run(_IS_TOKEN, key).fetchone() is not None:
+            return Outcome(What.HAS)
+        if run("SELECT state FROM campaign WHERE no = ?", (ask.campaign,)).fetchone() != (OPEN,):
+            return Outcome(What.CLOSED)
+        if run(_TAKE, (ask.campaign,)).fetchone() is None:
+            return Outcome(What.FULL)
+        run("INSERT INTO token (campaign, id) VALUES (?, ?)", key)
+        return Outcome(What.KEPT)
+
+    def _leases(self, campaign: int, number: int) -> int:
+        """Places of a round that are given out and run still; counted anew every second, because they run out."""
+        known = self._in_flight.get(campaign)
+        if known is None or known[0] != number or time.monotonic() - known[2] > _RECOUNT:
+            (count,) = self.db.execute(_IN_FLIGHT, (campaign, number, int(time.time()))).fetchone()
+            known = self._in_flight[campaign] = (number, count, time.monotonic())
+        return known[1]
+
+    def _count_lease(self, campaign: int, change: int) -> None:
+        known = self._in_flight.get(campaign)
+        if known is not None:
+            self._in_flight[campaign] = (known[0], max(0, known[1] + change), known[2])

@@ -1,0 +1,208 @@
+"""What the shuffler tells the aggregator: the batch of a round, in parts, or that there will be none.
+
+    {"batch": {"campaign", "round", "id", "reports", "part", "parts", "sealed": [...]}, "signature"}
+    {"notice": {"campaign", "round", "status", "reports"}, "signature"}
+
+Signed by the shuffler's key of the manifest. A round has one batch, whose id is the hash of its campaign, round
+and sealed reports in their permuted order: the same batch sent again has the same id and counts once, another
+one for the same round has another and is refused. A batch of more than `PART_LIMIT` reports travels in parts,
+each within the size of a request; nothing of it is opened before all parts are there and hash to the id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from privquant.wire.form import (
+    MAX_BATCH_REQUEST,
+    MAX_REQUEST,
+    SignatureError,
+    WireError,
+    canonical,
+    check_hash,
+    exact_fields,
+    parse_json,
+    parse_object,
+)
+from privquant.wire.manifest import Manifest
+from privquant.wire.sealing import sealed_from_wire, sealed_to_wire
+from privquant.wire.shuffle_terms import MAX_ROUND_REPORTS, MAX_ROUNDS, Shuffle
+from privquant.wire.signing import BATCH, NOTICE, open_signed, signed_form
+
+PART_LIMIT = 50_000
+_ID = b"privquant/batch-id/2\x00"
+
+KEPT = "kept"
+BATCH_COUNTED = "counted"
+BATCH_ALREADY_COUNTED = "already counted"
+NOTED = "noted"
+
+EXTENDED = "extended"
+DROPPED = "dropped"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPart:
+    """Part `part` of `parts` of a round's batch. reports: how many the whole batch has."""
+
+    campaign: str
+    round: int
+    id: str
+    reports: int
+    part: int
+    parts: int
+    sealed: tuple[bytes, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "campaign": self.campaign,
+            "round": self.round,
+            "id": self.id,
+            "reports": self.reports,
+            "part": self.part,
+            "parts": self.parts,
+            "sealed": [sealed_to_wire(each) for each in self.sealed],
+        }
+
+    @classmethod
+    def from_dict(cls, form: Any) -> BatchPart:
+        exact_fields(form, ("campaign", "round", "id", "reports", "part", "parts", "sealed"), "batch")
+        reports = _whole(form["reports"], 1, MAX_ROUND_REPORTS, "reports")
+        parts = _whole(form["parts"], 1, _parts_of(reports), "parts")
+        part = _whole(form["part"], 0, parts - 1, "part")
+        sealed = form["sealed"]
+        if parts != _parts_of(reports):
+            raise WireError(f"a batch of {reports} reports has {_parts_of(reports)} parts, got {parts}")
+        if not isinstance(sealed, list) or len(sealed) != min(PART_LIMIT, reports - part * PART_LIMIT):
+            raise WireError(f"a part has {PART_LIMIT} reports, the last one what is left")
+        return cls(
+            check_hash(form["campaign"], "campaign"),
+            _whole(form["round"], 0, MAX_ROUNDS - 1, "round"),
+            check_hash(form["id"], "batch id"),
+            reports,
+            part,
+            parts,
+            tuple(sealed_from_wire(each) for each in sealed),
+        )
+
+
+def batch_id(campaign: str, round: int, sealed: Iterable[bytes]) -> str:
+    """The id of the batch with these sealed reports in this order."""
+    found = hashlib.sha256(_ID + bytes.fromhex(check_hash(campaign, "campaign")) + round.to_bytes(4, "big"))
+    for each in sealed:
+        found.update(each)
+    return found.hexdigest()
+
+
+def parts_of_batch(campaign: str, round: int, sealed: Sequence[bytes]) -> list[BatchPart]:
+    """The parts of a batch, in order. `sealed` is already permuted."""
+    name, count = batch_id(campaign, round, sealed), len(sealed)
+    if count == 0:
+        raise WireError("a batch has at least one report")
+    parts = _parts_of(count)
+    return [
+        BatchPart(
+            campaign, round, name, count, part, parts, tuple(sealed[part * PART_LIMIT : (part + 1) * PART_LIMIT])
+        )
+        for part in range(parts)
+    ]
+
+
+def sign_part(part: BatchPart, manifest: Manifest, key: Ed25519PrivateKey) -> bytes:
+    """The envelope as canonical JSON."""
+    return canonical(signed_form(BATCH, "batch", part.to_dict(), key, _terms(manifest).key))
+
+
+def open_part(body: bytes, manifest: Manifest) -> BatchPart:
+    """A part of a batch, if the campaign's shuffler signed it; else WireError.
+
+    Whether the batch has the number of its round is for `enough` to say, whether the parts make the batch for
+    `batch_id`.
+    """
+    envelope = parse_json(body, MAX_BATCH_REQUEST)
+    part = BatchPart.from_dict(open_signed(BATCH, "batch", envelope, _terms(manifest).key))
+    _check_round(part.campaign, part.round, manifest)
+    return part
+
+
+def enough(part: BatchPart, manifest: Manifest) -> bool:
+    """Whether a batch has at least the number of reports that its round is forwarded with."""
+    return part.reports >= _terms(manifest).rounds[part.round].batch
+
+
+@dataclass(frozen=True, slots=True)
+class RoundNotice:
+    """A round that did not fill in time: extended once, then dropped for good with the reports it had."""
+
+    campaign: str
+    round: int
+    status: str
+    reports: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"campaign": self.campaign, "round": self.round, "status": self.status, "reports": self.reports}
+
+    @classmethod
+    def from_dict(cls, form: Any) -> RoundNotice:
+        exact_fields(form, ("campaign", "round", "status", "reports"), "notice")
+        if form["status"] not in (EXTENDED, DROPPED):
+            raise WireError(f"a notice says {EXTENDED!r} or {DROPPED!r}, got {form['status']!r:.40}")
+        return cls(
+            check_hash(form["campaign"], "campaign"),
+            _whole(form["round"], 0, MAX_ROUNDS - 1, "round"),
+            form["status"],
+            _whole(form["reports"], 0, MAX_ROUND_REPORTS, "reports"),
+        )
+
+
+def sign_notice(notice: RoundNotice, manifest: Manifest, key: Ed25519PrivateKey) -> bytes:
+    return canonical(signed_form(NOTICE, "notice", notice.to_dict(), key, _terms(manifest).key))
+
+
+def open_notice(body: bytes, manifest: Manifest) -> RoundNotice:
+    """A notice, if the campaign's shuffler signed it; else WireError."""
+    envelope = parse_json(body, MAX_REQUEST)
+    notice = RoundNotice.from_dict(open_signed(NOTICE, "notice", envelope, _terms(manifest).key))
+    _check_round(notice.campaign, notice.round, manifest)
+    return notice
+
+
+def status_body(status: str) -> bytes:
+    """The answer to a part, a notice or an announcement."""
+    return canonical({"status": status})
+
+
+def parse_status(body: bytes, allowed: Iterable[str]) -> str:
+    known = tuple(allowed)
+    status = parse_object(body, MAX_REQUEST, ("status",))["status"]
+    if status not in known:
+        raise WireError(f"the answer says one of {', '.join(map(repr, known))}, got {status!r:.40}")
+    return str(status)
+
+
+def _parts_of(reports: int) -> int:
+    return -(-reports // PART_LIMIT)
+
+
+def _whole(value: Any, low: int, high: int, name: str) -> int:
+    if type(value) is not int or not low <= value <= high:
+        raise WireError(f"{name} is a whole number in {low} .. {high}, got {value!r:.60}")
+    return value
+
+
+def _terms(manifest: Manifest) -> Shuffle:
+    if manifest.shuffle is None:
+        raise WireError("a campaign in the local trust model has no batches")
+    return manifest.shuffle
+
+
+def _check_round(campaign: str, round: int, manifest: Manifest) -> None:
+    if campaign != manifest.id:
+        raise SignatureError("the message is about another campaign")
+    if round >= len(_terms(manifest).rounds):
+        raise WireError(f"round {round} is named; the manifest has {len(_terms(manifest).rounds)} rounds")

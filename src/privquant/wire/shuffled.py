@@ -1,0 +1,90 @@
+"""Requests and answers between a device and the shuffler. The sealed report has one size for both bits.
+
+A query has the form it has in the local trust model (`query_request`); its answer is the announcement of the
+round that the token is given, with the thresholds of the rounds before, by which the chain is checked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from privquant.wire.announcement import Announcement, announcement_of, check_chain
+from privquant.wire.form import (
+    MAX_REQUEST,
+    WireError,
+    canonical,
+    check_token,
+    parse_json,
+    parse_object,
+    whole_from_wire,
+    whole_to_wire,
+)
+from privquant.wire.manifest import Manifest
+from privquant.wire.sealing import sealed_from_wire, sealed_to_wire
+from privquant.wire.shuffle_terms import MAX_ROUNDS
+
+MAX_ROUND_ANSWER = 32_768
+"""Bytes in the answer to a query: a thousand earlier thresholds, and an announcement."""
+
+ACCEPTED = "accepted"
+ALREADY_ACCEPTED = "already accepted"
+
+
+@dataclass(frozen=True, slots=True)
+class RoundAnswer:
+    """What a token is asked: the announcement of its round, checked back to the manifest."""
+
+    announcement: Announcement
+    earlier: tuple[int, ...]
+
+    @classmethod
+    def parse(cls, body: bytes, manifest: Manifest) -> RoundAnswer:
+        form = parse_object(body, MAX_ROUND_ANSWER, ("announcement", "earlier"))
+        if not isinstance(form["earlier"], list) or len(form["earlier"]) > MAX_ROUNDS:
+            raise WireError(f"earlier is a list of at most {MAX_ROUNDS} thresholds")
+        earlier = tuple(whole_from_wire(each, "threshold") for each in form["earlier"])
+        announcement = announcement_of(form["announcement"], manifest)
+        check_chain(announcement, earlier)
+        return cls(announcement, earlier)
+
+
+def round_answer(envelope: bytes, earlier: tuple[int, ...] | list[int]) -> bytes:
+    """The answer to a query: the aggregator's signed announcement as it came, and the thresholds before it."""
+    return canonical(
+        {
+            "announcement": parse_json(envelope, MAX_REQUEST),
+            "earlier": [whole_to_wire(threshold) for threshold in earlier],
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SealedReport:
+    """Sealed bytes for a round, and the token they spend. The shuffler can read all of it but the bit."""
+
+    token: str
+    round: int
+    sealed: bytes
+
+    def to_bytes(self) -> bytes:
+        return canonical({"token": self.token, "round": self.round, "sealed": sealed_to_wire(self.sealed)})
+
+    @classmethod
+    def parse(cls, body: bytes) -> SealedReport:
+        form = parse_object(body, MAX_REQUEST, ("token", "round", "sealed"))
+        if type(form["round"]) is not int or not 0 <= form["round"] < MAX_ROUNDS:
+            raise WireError(f"a round is a whole number in 0 .. {MAX_ROUNDS - 1}")
+        return cls(check_token(form["token"]), form["round"], sealed_from_wire(form["sealed"]))
+
+
+def accepted_body(new: bool) -> bytes:
+    """The body of 201 (kept for its round now) and of 200 (this token has reported before)."""
+    return canonical({"status": ACCEPTED if new else ALREADY_ACCEPTED})
+
+
+def parse_accepted(body: bytes) -> str:
+    status: Any = parse_object(body, MAX_REQUEST, ("status",))["status"]
+    if status not in (ACCEPTED, ALREADY_ACCEPTED):
+        raise WireError(f"a shuffler's receipt says {ACCEPTED!r} or {ALREADY_ACCEPTED!r}, got {status!r:.40}")
+    return str(status)

@@ -1,0 +1,105 @@
+"""Two aggregators with one manifest, invites and stores of their own: their counts add to one campaign's."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from scene import Scene
+from test_service_commands import out, privquant
+
+from privquant.aggregator.backup import backup, restore
+from privquant.aggregator.campaign_protocol import CampaignProtocol
+from privquant.aggregator.merging import merged_counts, merged_estimates
+from privquant.aggregator.process import ServerProcess, free_port
+from privquant.aggregator.settings import Settings
+from privquant.device import Device, Patience, Policy, Rule
+from privquant.domain import Integers
+from privquant.errors import InvalidInput
+from privquant.messages import Query
+from privquant.wire import Manifest
+
+EACH = 150
+POLICY = {"pay": Rule(Integers(0, 999), 1)}
+STUBBORN = Patience(total=60, request=10, first_pause=0.02, longest_pause=0.2)
+
+
+def answer_all(folder: Path, invites: list[str], first: int) -> None:
+    """Real devices; the k-th of all of them has the value k."""
+
+    def one(k: int) -> None:
+        Device(Policy(POLICY, folder / f"ledger-{first + k}"), patience=STUBBORN).answer(invites[k], first + k)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(one, range(len(invites))))
+
+
+@pytest.fixture(scope="module")
+def exports(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("two")
+    one = Scene(folder / "one")
+    one.server.start()
+    campaign = one.campaign(measurement="pay", planned_users=2 * EACH, epsilon=1.0, pace=0)
+    other = Scene.__new__(Scene)  # whose operator comes with the copy
+    backup(one.settings, folder / "copy")
+    other.settings = Settings(data=folder / "two" / "data", port=free_port(), admin_port=free_port())
+    restore(other.settings, folder / "copy")
+    other.token = one.token
+    other.server = ServerProcess(other.settings, log=folder / "two.log")
+    other.server.start()
+    written = []
+    try:
+        for k, scene in enumerate((one, other)):
+            text = scene.call("POST", f"/v1/campaigns/{campaign}/invites", {"count": EACH})
+            answer_all(folder, text.splitlines()[1:], k * EACH)
+            scene.call("POST", f"/v1/campaigns/{campaign}/close")
+            written.append(folder / f"export-{k}.json")
+            written[-1].write_text(json.dumps(scene.call("GET", f"/v1/campaigns/{campaign}/export")))
+    finally:
+        one.server.stop()
+        other.server.stop()
+    return written
+
+
+def read(exports: list[Path]) -> list[dict[str, object]]:
+    return [json.loads(path.read_text()) for path in exports]
+
+
+def test_the_merged_answer_is_that_of_one_aggregator_that_heard_all(exports) -> None:
+    forms = read(exports)
+    whole = CampaignProtocol(Manifest.from_dict(forms[0]["envelope"]["manifest"]))
+    for form in forms:
+        for row in form["counts"]:
+            query = Query(int(row["threshold"]), int(row["coin"]), int(row["phase"]), int(row["arm"]))
+            for bit in (0, 1):
+                for _ in range(row["ones"] if bit else row["answered"] - row["ones"]):
+                    whole.protocol.tell_counts(query, 1, bit)
+    [found] = merged_estimates(forms)
+    [expected] = whole.estimates()
+    assert (found.value, found.users, found.certain) == (expected.value, 2 * EACH, expected.certain)
+    # The two halves hold different values, so neither alone could have known.
+    assert merged_estimates(forms[:1])[0].value < found.value < merged_estimates(forms[1:])[0].value
+
+
+def test_the_command_adds_them_up(exports) -> None:
+    said = out(privquant("campaign", "merge", *exports))
+    assert said.startswith(f"{2 * EACH} answers of 2 aggregators")
+    form = json.loads(out(privquant("campaign", "merge", *exports, "--json")))
+    assert form["estimates"][0]["value"] == merged_estimates(read(exports))[0].value
+
+
+def test_what_cannot_be_added_is_refused(exports, tmp_path) -> None:
+    one, two = read(exports)
+    with pytest.raises(InvalidInput, match="nothing to merge"):
+        merged_counts([])
+    with pytest.raises(InvalidInput, match="close it first"):
+        merged_counts([one, two | {"state": "open"}])
+    changed = json.loads(json.dumps(two))
+    changed["envelope"]["manifest"]["planned_users"] = "77"
+    with pytest.raises(InvalidInput, match="export 2 is not what"):
+        merged_counts([one, changed])
+    (tmp_path / "x.json").write_text("{}")
+    done = privquant("campaign", "merge", tmp_path / "x.json")
+    assert (done.returncode, "is not what" in done.stderr) == (2, True)

@@ -1,0 +1,150 @@
+"""The pace as devices and operators meet it: over HTTP, on a running server."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from fleet import Connection
+from scene import Scene
+
+from privquant import wire
+from privquant.aggregator.pace import FLOOR
+from privquant.device import Device, Policy, Rule, Transport
+from privquant.domain import Integers
+
+
+async def _ask_all(scene: Scene, campaign: str, tokens: list[str], width: int) -> dict[str, tuple[int, bytes, str]]:
+    found: dict[str, tuple[int, bytes, str]] = {}
+    left = list(tokens)
+
+    async def line() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", scene.settings.port)
+        while left:
+            token = left.pop()
+            body = wire.query_request(token)
+            path = wire.path_of(campaign, "query")
+            writer.write(f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+            length, told = (
+                re.search(rf"^{name}: (\S+)\r$", head, re.M) for name in ("content-length", "retry-after")
+            )
+            assert length is not None
+            answer = await reader.readexactly(int(length[1]))
+            found[token] = (int(head.split()[1]), answer, told[1] if told else "")
+        writer.close()
+
+    await asyncio.gather(*[line() for _ in range(width)])
+    return found
+
+
+def ask_all(scene: Scene, campaign: str, tokens: list[str], width: int = 8) -> dict[str, tuple[int, bytes, str]]:
+    """Status, body and Retry-After of a query of each token."""
+    return asyncio.run(_ask_all(scene, campaign, tokens, width))
+
+
+def test_eight_are_asked_and_the_others_told_when_to_come_back(scene: Scene) -> None:
+    campaign = scene.campaign()
+    tokens = scene.tokens(campaign, 30)
+    began = time.monotonic()
+    found = ask_all(scene, campaign, tokens)
+    assert Counter(status for status, _, _ in found.values()) == {200: FLOOR, 425: 30 - FLOOR}
+    given = [token for token in tokens if found[token][0] == 200]
+    waiting = [token for token in tokens if found[token][0] == 425]
+    problem = wire.parse_problem(425, found[waiting[0]][1])
+    assert (problem.code, problem.final) == ("not-yet", False)
+    assert {found[token][2] for token in waiting} == {"1"}
+    assert {token: found[token][1] for token in given} == {
+        token: answer for token, (_, answer, _) in ask_all(scene, campaign, given).items()
+    }
+    shown = scene.call("GET", f"/v1/campaigns/{campaign}")["pace"]
+    assert (shown["share"], shown["at_a_time"], shown["waiting"]) == (0.15, FLOOR, 30 - FLOOR)
+    assert 'privquant_refusals_total{reason="not-yet"}' in scene.call("GET", "/metrics")
+    # Those who were asked stay away: their places go to others within seconds, and their reports count later.
+    while True:
+        found = ask_all(scene, campaign, waiting)
+        if any(status == 200 for status, _, _ in found.values()):
+            break
+        assert time.monotonic() - began < 40
+        time.sleep(0.2)
+    assert time.monotonic() - began > 3.5
+    ticket = wire.Ticket.parse(ask_all(scene, campaign, given[:1])[given[0]][1])
+    report = wire.WireReport(given[0], ticket.ticket, 1).to_bytes()
+
+    async def send() -> tuple[int, bytes]:
+        line = Connection("127.0.0.1", scene.settings.port)
+        answer = await line.request("POST", wire.path_of(campaign, "reports"), report)
+        line.close()
+        return answer
+
+    assert asyncio.run(send())[0] == 201
+
+
+def test_without_a_pace_everybody_is_asked_at_once(scene: Scene) -> None:
+    campaign = scene.campaign(pace=0)
+    found = ask_all(scene, campaign, scene.tokens(campaign, 30))
+    assert {status for status, _, _ in found.values()} == {200}
+    assert scene.call("GET", f"/v1/campaigns/{campaign}")["pace"] is None
+
+
+def test_waves_apply_first(scene: Scene) -> None:
+    campaign = scene.campaign(waves={"count": 2, "seconds": 3_600})
+    found = ask_all(scene, campaign, scene.tokens(campaign, 60))
+    assert Counter(status for status, _, _ in found.values()) == {200: FLOOR, 425: 60 - FLOOR}
+    told = [int(seconds) for status, _, seconds in found.values() if status == 425]
+    assert {seconds == 1 for seconds in told} == {True, False}
+    assert all(seconds == 1 or 3_000 < seconds <= 3_600 for seconds in told)
+
+
+def test_real_devices_that_come_all_at_once_are_all_counted(scene: Scene, tmp_path: Path) -> None:
+    """With the patience they ship with; and the queries they got were in more batches than one."""
+    devices = 80
+    campaign = scene.campaign(planned_users=devices)
+    lines = scene.call("POST", f"/v1/campaigns/{campaign}/invites", {"count": devices}).splitlines()[1:]
+    policies = [Policy({"commute-minutes": Rule(Integers(0, 999), 1.0)}, tmp_path / str(k)) for k in range(devices)]
+    transport = Transport()
+    with ThreadPoolExecutor(devices) as threads:
+        receipts = list(
+            threads.map(
+                lambda k: Device(policies[k], transport=transport).answer(lines[k], 10 * k % 999), range(devices)
+            )
+        )
+    transport.close()
+    assert {receipt.status for receipt in receipts} == {"counted"}
+    assert len({receipt.asked for receipt in receipts}) > 8
+    assert scene.stored(campaign).counted == devices
+    assert scene.call("GET", f"/v1/campaigns/{campaign}/verify")["ok"]
+
+
+def test_a_thousand_claims_by_one_client_take_a_few_places_and_not_for_good(scene: Scene) -> None:
+    campaign = scene.campaign(planned_users=1_000)
+    link = wire.Invite.parse(scene.call("POST", f"/v1/campaigns/{campaign}/link", {"places": 1_000})["invite"]).link
+    assert link is not None
+    secret: str = link
+    statuses: Counter[int] = Counter()
+
+    async def claim_all() -> None:
+        line = Connection("127.0.0.1", scene.settings.port)
+        for _ in range(1_000):
+            body = wire.Claim(secret, wire.token_hash(wire.new_token())).to_bytes()
+            status, _ = await line.request("POST", wire.path_of(campaign, "claims"), body)
+            statuses[status] += 1
+        line.close()
+
+    began = time.monotonic()
+    asyncio.run(claim_all())
+    ticks = (time.monotonic() - began) / 4.0
+    assert set(statuses) == {201, 425}
+    assert FLOOR <= statuses[201] <= FLOOR * (1 + ticks)
+    assert scene.call("GET", f"/v1/campaigns/{campaign}")["open_link"]["taken"] == statuses[201]
+
+
+@pytest.mark.parametrize(("wrong", "reason"), [(0.001, "pace must be 0"), (1.5, "pace"), (-1, "pace")])
+def test_a_pace_that_cannot_be_kept_is_refused(scene: Scene, wrong: float, reason: str) -> None:
+    with pytest.raises(Exception, match=reason):
+        scene.campaign(pace=wrong)

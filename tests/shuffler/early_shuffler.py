@@ -1,0 +1,29 @@
+"""The negative control: a shuffler that acknowledges a report BEFORE its transaction is committed.
+
+Only the fault tests start it, to show that they would find the losses. Nothing in the package can be told to
+do this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from privquant.aggregator import group_commit as groups
+from privquant.shuffler import server, service
+from privquant.shuffler.settings import settings_from
+from privquant.shuffler.store import Ask, Keep, Outcome, What
+
+
+class EarlyGroupCommit(groups.GroupCommit[Ask, Outcome]):
+    async def _answer(self, group: list[tuple[Ask, asyncio.Future[Outcome]]]) -> None:
+        for ask, future in group:
+            if isinstance(ask, Keep) and not future.done():
+                future.set_result(Outcome(What.KEPT, ask.round))
+        await asyncio.sleep(0.05)  # so that nearly every kill falls between the two
+        await super()._answer(group)
+
+
+service.GroupCommit = EarlyGroupCommit  # type: ignore[misc,assignment]
+
+if __name__ == "__main__":
+    server.run(settings_from())
