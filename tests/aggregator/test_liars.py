@@ -86,8 +86,8 @@ def attacked(scene: Scene, folder: Path, **options: Any) -> tuple[float, dict[st
 
 
 def test_five_percent_of_liars_at_the_end_are_found_out(scene: Scene, tmp_path: Path) -> None:
-    """Devices throw their own coins, so this cannot be seeded. 200 runs of the lab with as many users in growing
-    rounds were never off by twice the bound, and all raised the alarm.
+    """Devices throw their own coins, so this cannot be seeded. 200 runs of the lab with as many users, in
+    batches of 2 %, were never off by twice the bound, and all raised the alarm (without the guard .22 were off).
     """
     bound = shift(LIARS / USERS, epsilon=1.0).high
     off, shown, line = attacked(scene, tmp_path)

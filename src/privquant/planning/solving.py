@@ -6,7 +6,6 @@ whether it keeps them (`Holds`); `solve` finds the cheapest value of the missing
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,8 @@ RANGES = {"users": (1.0, 1e15), "alpha": (1e-7, 0.999), "epsilon": (1e-3, 20.0),
 
 # Two values this close are the same plan.
 _CLOSE = 1e-4
+# Steps from the dear end of a range to its cheap one before halving; for users each is a factor of four.
+_STEPS = 25
 
 Holds = Callable[[dict[str, float]], bool]
 """Whether a full plan (users, alpha, epsilon, confidence) is kept."""
@@ -49,7 +50,11 @@ class Job:
 
 
 def solve(unknown: str, given: dict[str, float], holds: Holds) -> float | None:
-    """The cheapest value of the unknown that keeps the plan: `holds` changes once over its range."""
+    """The cheapest value of the unknown that keeps the plan together with all dearer ones.
+
+    A measured law need not be monotone where nobody measured: that ten people would do is not believed where a
+    thousand would not. So the range is walked from its dear end to the first value that fails.
+    """
     low, high = RANGES[check_choice(unknown, "unknown", UNKNOWNS)]
     logarithmic = unknown != "confidence"
     rising = unknown != "confidence"  # more users, alpha, epsilon help; more confidence hurts
@@ -57,13 +62,23 @@ def solve(unknown: str, given: dict[str, float], holds: Holds) -> float | None:
     def kept(value: float) -> bool:
         return holds({**given, unknown: value})
 
-    cheap, dear = (low, high) if rising else (high, low)
+    last, dear = (low, high) if rising else (high, low)
     if not kept(dear):
         return None
-    if kept(cheap):
-        return cheap
+
+    def between(a: float, b: float, share: float) -> float:
+        return a ** (1.0 - share) * b**share if logarithmic else a + (b - a) * share
+
+    start = dear
+    for step in range(1, _STEPS + 1):
+        cheap = between(start, last, step / _STEPS)
+        if not kept(cheap):
+            break
+        dear = cheap
+    else:
+        return last
     while abs(dear - cheap) > _CLOSE * abs(dear):
-        middle = math.sqrt(cheap * dear) if logarithmic else (cheap + dear) / 2
+        middle = between(cheap, dear, 0.5)
         if kept(middle):
             dear = middle
         else:
