@@ -146,7 +146,7 @@ def by_counts(users: int) -> None:
     begun = time.perf_counter()
     found = pq.run(protocol, population, schedule=Schedule.growing(0.2))
     took = time.perf_counter() - begun
-    print(f"| {users:,} users by counts, 10 partitions | {took:.1f} s, rank {rate_at(int(found)):.6f} |")
+    print(f"| {users:,} users by counts, 10 partitions | {took:.1f} s, rank {rate_at(int(float(found))):.6f} |")
 
 
 def main() -> None:

@@ -169,7 +169,8 @@ def test_shuffled_templates_fit_a_cell() -> None:
 def test_claims_are_kept_beside_the_answers() -> None:
     data = Drawn("pareto", 2500, 4**9)
     certified = Cell.of(data, "isotonic", 1.0, options={"interval": 0.9}, claim="certified", trials=4, redraw=1)
-    control = Cell.of(data, "isotonic", 1.0, claim="likelihood-ratio", trials=4, redraw=1)
+    unguarded = {"guard": False}
+    control = Cell.of(data, "isotonic", 1.0, options=unguarded, claim="likelihood-ratio", trials=4, redraw=1)
     wide, narrow = run_cells([certified, control], seed=1, workers=1).outcomes
     assert wide.low.shape == wide.high.shape == (4, 1)
     assert (narrow.widths() < wide.widths()).all()

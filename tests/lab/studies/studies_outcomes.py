@@ -29,6 +29,7 @@ def of_rate(cell, rate, error=0.2):
         claims + 2,
         claims + 400,
         claims + 600,
+        alarms=zeros[:, : 1 if cell.claim == "alarm" else 0] + 1,
     )
 
 

@@ -102,7 +102,7 @@ def test_success_is_near_the_limit(goals):
     assert met == [True] * 10 + [False]
 
 
-@pytest.mark.parametrize(("given", "code"), [(("shuffle", "8"), 0), (("search", "1"), 1)])
+@pytest.mark.parametrize(("given", "code"), [(("shuffle", "8"), 0), (("search", "2"), 1)])
 def test_it_ends_with_1_if_a_goal_is_missed(given, code):
     """The ratio of 14 is far above 6 in few runs; ten cells that must not miss once do, at this seed."""
     table, trials = given

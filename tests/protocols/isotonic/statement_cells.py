@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from statement_runs import ALL_SHAPES, SCHEDULES, runs
 
-from privquant.planning.rank import rank_within
+from privquant.planning.calibration import CALIBRATED_DELTA, calibration
 from privquant.protocols.isotonic.certain import certain, rank_unit
 
 QUANTILES = (0.5, 0.9, 0.99)
@@ -31,7 +31,7 @@ class Seen(NamedTuple):
     """Shares of runs, and the median total width (range and twice the slack) in units of rank.
 
     people, population: `certain` held for the people asked, for the population they were drawn from.
-    calibrated: the rank statement from the planner's table, which claims the same 95 %, held.
+    calibrated: what the planner's law says of typical data, for the same 95 %, held.
     said, bounded: something was said; with a bound on both sides.
     """
 
@@ -69,11 +69,18 @@ def look(cell, trials, seed, draw="empirical"):
     ):
         template = run.template
         own = cell.users / len(template.quantiles)
-        table = rank_within(
-            "isotonic", template.guarantee, users=int(own), size=cell.size, quantile=q, confidence=0.95
+        law = calibration(f"isotonic/{template.guarantee.trust}")
+        within = law.error(
+            users=int(own),
+            epsilon=template.guarantee.epsilon,
+            confidence=0.95,
+            size=cell.size,
+            quantile=q,
+            kind="typical",
+            delta=template.guarantee.delta or CALIBRATED_DELTA,
         )
         off = float(run.sample.rank_error(np.array([run.answer]), q)[0])
-        calibrated = table is None or off <= table.within
+        calibrated = off <= within
         said = certain(run.own, template.search, q, run.answer, spread=template.spread > 0.0)
         if said is None:
             found.append((True, True, calibrated, False, False, np.nan))

@@ -197,7 +197,7 @@ def test_it_covers_any_data(cell):
     assert seen.population >= 0.93
 
 
-def test_the_statement_from_the_planners_table_does_not():
+def test_what_the_planner_says_of_typical_data_does_not():
     """The twin: the same harness, the same claim of 95 %."""
     seen = look(Cell("atom", "sequential", 0.5, 0.9, 2_500, 2**32), 60, 11)
     assert seen.calibrated < 0.8
