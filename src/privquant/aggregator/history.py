@@ -110,7 +110,7 @@ class History:
         self._ways.pop(identity, None)
 
     async def fill(self, identity: str, seconds: float) -> None:
-        """Compute what is missing of a way, for about so long."""
+        """Compute what is missing of a way, a point at least and for about so long."""
         way, end = self._way(identity), time.monotonic() + seconds
         async with reading(self._engine) as db:
             number, _, manifest = await find_campaign(db, identity)
@@ -118,9 +118,11 @@ class History:
         for place, heard in enumerate(accumulate(row.answered for row in rows)):
             if rows[place].state == COUNTED and all(mark.heard != heard for mark in way.marks):
                 way.add(Mark(heard))
-        while time.monotonic() < end and (mark := way.next_missing()) is not None:
+        while (mark := way.next_missing()) is not None:
             mark.ranges = await self._ranges(manifest, mark, rows)
             mark.counts = b""
+            if time.monotonic() >= end:
+                return
 
     async def _ranges(self, manifest: Manifest, mark: Mark, rows: Sequence[RoundRow]) -> list[Range]:
         if manifest.shuffle is None:
