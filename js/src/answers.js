@@ -1,12 +1,47 @@
-// An answer as every ledger keeps it: everything that is needed to send it again, and nothing of the value.
+// An answer: its life, as a table, and its fields, as every ledger keeps them: all that is needed to send it again, and
+// nothing of the value.
+//
+//     undrawn    nothing about the value has been drawn or written; forgetting everything is harmless
+//     prepared   the coin has been thrown, the bit is written down, and no byte of it has left
+//     sent       a byte of it may have left, perhaps once, perhaps often
+//     acked      the receiver said that it has it
+//
+// There is one way to a bit, draw, and it leads out of undrawn, to which nothing leads back. Sent is on disk, and with it
+// the bit, before the first byte leaves. Epsilon is spent from prepared on.
 
-import { isState } from "./answer-states.js";
 import { checkFlipThreshold } from "./coin.js";
 import { shown } from "./errors.js";
 import { isShuffled } from "./exchange.js";
 import { SEALED_BYTES, fromBase64 } from "./form.js";
 
 export const MAX_ROUNDS = 1000;
+
+export const UNDRAWN = "undrawn";
+export const PREPARED = "prepared";
+export const SENT = "sent";
+export const ACKED = "acked";
+
+export const DRAW = "draw";
+export const SEND = "send";
+export const ACK = "ack";
+
+const TRANSITIONS = new Map([
+  [UNDRAWN, new Map([[DRAW, PREPARED]])],
+  [PREPARED, new Map([[SEND, SENT]])],
+  [SENT, new Map([[SEND, SENT], [ACK, ACKED]])],
+  [ACKED, new Map([[SEND, ACKED], [ACK, ACKED]])],
+]);
+
+/** An event that the table does not have in this state: a fault of the caller, or of a ledger that is read. */
+export class IllegalStep extends Error {}
+
+/** The state after `event`. */
+export function step(state, event) {
+  const after = TRANSITIONS.get(state)?.get(event);
+  if (after === undefined) throw new IllegalStep(`'${event}' is not possible in state '${state}'`);
+  return after;
+}
+
 const DRAWN = {
   bit: "bigint",
   campaign: "string",
@@ -43,7 +78,7 @@ export function checkAnswer(answer) {
   if ((answer.bit & 1) !== answer.bit || answer.threshold < 0n) {
     throw new TypeError("a bit is 0 or 1 and a threshold at least 0");
   }
-  if (!isState(answer.state)) throw new TypeError(`unknown state ${shown(answer.state)}`);
+  if (!TRANSITIONS.has(answer.state) || answer.state === UNDRAWN) throw new TypeError(`unknown state ${shown(answer.state)}`);
   checkFlipThreshold(answer.coin);
   if (isShuffled(answer)) checkShuffled(answer);
   return Object.freeze(answer);

@@ -1,8 +1,7 @@
 // Real numbers as whole ones: exp and ln in fixed point with a known error, and exact ratios to the nearest double.
 //
 // A fixed-point number is a BigInt in units of 2^-BITS. Every function here is off by less than SLACK units, which
-// callers add or take away to get a bound on the side they need. 384 bits are far more than the 60 digits the other
-// implementations carry, so that roundings agree.
+// callers add or take away to get a bound on the side they need.
 
 export const BITS = 384n;
 export const ONE = 1n << BITS;

@@ -1,20 +1,12 @@
 // The device: answers one question about one value with one bit, or says why not.
 //
-// Whatever the server says, the device itself sees to it (each is a check below, before anything that depends on the
-// value exists) that
-// - the campaign is the one the invite names, signed by the key the invite and, if pinned, the policy name;
-// - the measurement, its domain and its noise are within the owner's policy, and so are the sums over all answers so far;
-// - in shuffle mode, the round it is asked in was announced by the issuer, keeps what the campaign promises, and the
-//   sealed bit goes to the campaign's shuffler alone;
-// - the question is about a whole-numbered threshold inside the domain;
-// - the bit is drawn once, is on disk before it leaves, and is resent, never redrawn.
-//
-// The value takes part in one comparison, whose result goes through the coin at once. Nothing else depends on it: not
-// which requests are made, nor their size, nor their time.
+// What it promises whatever the server says is in docs/device.md. Each promise is a check below, before anything that
+// depends on the value exists. The value takes part in one comparison, whose result goes through the coin at once;
+// nothing else depends on it: not which requests are made, nor their size, nor their time.
 
-import { ACK, ACKED, SEND } from "./answer-states.js";
+import { ACK, ACKED, SEND } from "./answers.js";
 import { Coin } from "./coin.js";
-import { InvalidInput, SignatureError, TrustError, shown as given } from "./errors.js";
+import { InvalidInput, SignatureError, TrustError, ofWire, shown as given } from "./errors.js";
 import {
   claimRequest,
   isShuffled,
@@ -27,11 +19,9 @@ import {
 } from "./exchange.js";
 import { MAX_MANIFEST, MAX_REQUEST, TOKEN_BYTES, ascii, tokenFromBytes } from "./form.js";
 import { Invite } from "./invite.js";
-import { checkAddress, checkBudget, checkCampaign, checkResent, mostSpent, total } from "./limits.js";
+import { Limits, checkAddress, checkBudget, checkCampaign, checkResent, mostSpent, total } from "./limits.js";
 import { openEnvelope } from "./manifest.js";
-import { onDemand } from "./on-demand.js";
-import { checkPlatform } from "./platform.js";
-import { Policy } from "./policy.js";
+import { checkPlatform, onDemand } from "./platform.js";
 import { receiptOf } from "./receipts.js";
 import {
   InviteRefused,
@@ -43,15 +33,11 @@ import {
 } from "./refusals.js";
 import { Caller, Patience } from "./retries.js";
 import { costs } from "./spending.js";
-import { ofWire } from "./wire-faults.js";
 
-/**
- * One person's device. Cheap to make; the ledger is its whole state. transport: share one to keep connections open over
- * several devices; without one, `makeTransport` makes one for each answer.
- */
+/** One person's device; the ledger is its whole state. Without a transport, `makeTransport` makes one for each answer. */
 export class AnsweringDevice {
   constructor(policy, { ledger, makeTransport, transport = null, patience = {} }) {
-    if (!(policy instanceof Policy)) throw new InvalidInput(`a device needs a Policy, got ${given(policy)}`);
+    if (!(policy instanceof Limits)) throw new InvalidInput(`a device needs a Policy, got ${given(policy)}`);
     this.policy = policy;
     this.ledger = ledger;
     this.makeTransport = makeTransport;
@@ -60,12 +46,10 @@ export class AnsweringDevice {
   }
 
   /**
-   * Answer the question of `invite` about `value` (a number or a BigInt), which is clamped to the domain.
-   *
-   * Safe to call again after any failure, crash or success: a bit that was drawn is resent until it is acknowledged
-   * and then never again (`value` is not looked at any more). Rejects with `Refused` when this device will not answer,
-   * `TryLater` when it could not now, `InvalidInput` when the value is no number. code: what was told beside an open
-   * link that needs one.
+   * Answer the question of `invite` about `value` (a number or a BigInt), which is clamped to the domain. code: what was
+   * told beside an open link that needs one. Safe to call again after any failure, crash or success: a bit that was
+   * drawn is resent until it is acknowledged, and `value` not looked at any more. Rejects with `Refused`, `TryLater`, or
+   * `InvalidInput` when the value is no number.
    */
   answer(invite, value, { code = null } = {}) {
     return this.#calling(invite, (named, caller) => this.#answer(withCode(named, code), caller, value));
@@ -79,7 +63,7 @@ export class AnsweringDevice {
   /** The receipt of the answer to `invite` if it was drawn before, acknowledged or not; else null. Sends nothing. */
   async recall(invite) {
     const answer = await this.ledger.find(readInvite(invite).campaignId);
-    return answer === null ? null : this.#receipt(this.#rule(answer.measurement), answer, "answered before");
+    return answer === null ? null : this.#receipt(this.policy.of(answer.measurement), answer, "answered before");
   }
 
   async #calling(invite, work) {
@@ -102,7 +86,7 @@ export class AnsweringDevice {
 
   async #answer(invite, caller, value) {
     let answer = (await this.ledger.find(invite.campaignId)) ?? (await this.#draw(invite, caller, value));
-    const rule = this.#rule(answer.measurement);
+    const rule = this.policy.of(answer.measurement);
     if (answer.state !== ACKED) {
       await this.#checkResend(invite, rule, answer);
       answer = await this.ledger.advance(answer, SEND);
@@ -116,7 +100,7 @@ export class AnsweringDevice {
     const campaign = invite.campaignId;
     const manifest = await fetchManifest(invite, caller);
     const { measurement } = manifest;
-    const rule = this.#rule(measurement);
+    const rule = this.policy.of(measurement);
     await checkCampaign(rule, manifest);
     checkAddress(manifest, invite.base);
     checkBudget(rule, manifest, mostSpent(manifest), await this.ledger.answers(measurement));
@@ -145,10 +129,7 @@ export class AnsweringDevice {
     return this.#receipt(rule, await this.ledger.advance(answer, ACK), status);
   }
 
-  /**
-   * The invite's token; for an open link, this device's own, made from a secret of the ledger, so that a device that
-   * crashed claims the same place and not a second.
-   */
+  /** The invite's token; for an open link made from the ledger's secret, so that a crash claims no second place. */
   async #token(invite) {
     if (invite.token !== null) return invite.token;
     const named = ascii(`privquant/open-link/1 ${invite.campaignId} ${invite.link}`);
@@ -167,17 +148,6 @@ export class AnsweringDevice {
       );
     }
     checkResent(rule, answer, invite.base);
-  }
-
-  #rule(measurement) {
-    const rule = this.policy.measurements.get(measurement);
-    if (rule === undefined) {
-      throw new PolicyRefused(
-        "unknown-measurement",
-        `the policy has no measurement '${measurement}', so nothing is said about it`,
-      );
-    }
-    return rule;
   }
 
   async #receipt(rule, answer, status) {

@@ -29,3 +29,9 @@ export function shown(given, most = 60) {
   else text = String(given);
   return text.length > most ? `${text.slice(0, most)}...` : text;
 }
+
+/** The refusal that a message which cannot be read leads to; any other error as it is. */
+export function ofWire(error, refusal) {
+  if (!(error instanceof WireError)) return error;
+  return Object.assign(refusal(`cannot be read: ${error.message}`), { cause: error });
+}

@@ -14,8 +14,7 @@ import child from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 
-import { DRAW, SEND, UNDRAWN, step } from "./answer-states.js";
-import { checkAnswer, contradicted, sameAnswer } from "./answers.js";
+import { DRAW, SEND, UNDRAWN, checkAnswer, contradicted, sameAnswer, step } from "./answers.js";
 import { LARGEST, readLedger } from "./ledger-format.js";
 import { LedgerRefused, TryLater } from "./refusals.js";
 

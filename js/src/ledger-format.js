@@ -8,8 +8,7 @@
 // it has left the device, and the record counts as never made. A last line that lacks nothing but its newline is a
 // whole record and counts: to take a bit for undrawn is the one mistake that must not be made.
 
-import { DRAW, IllegalStep, UNDRAWN, step } from "./answer-states.js";
-import { MAX_ROUNDS, checkAnswer, kindsOf } from "./answers.js";
+import { DRAW, IllegalStep, MAX_ROUNDS, UNDRAWN, checkAnswer, kindsOf, step } from "./answers.js";
 import { InvalidInput, WireError, shown } from "./errors.js";
 import { ascii, concat, fromHex, sha256, toHex } from "./form.js";
 import { parseJson } from "./json.js";

@@ -1,19 +1,10 @@
 // The ledger in a browser: an IndexedDB database, one for each origin.
 //
-// It promises:
-// - every step is one read-write transaction over the whole ledger, and the browser runs those one after another, in
-//   whatever tab or worker they were begun: two tabs that answer at once see one draw;
-// - the coin is thrown inside the transaction that writes the bit down, between its read and its write, so that there
-//   is no moment at which a bit exists and is not about to be written;
-// - transactions are of strict durability: a step counts as made when the browser has flushed it to the disk. A browser
-//   that does not know strict durability is refused;
-// - a database that cannot be opened, read or understood refuses; it never starts afresh.
-//
-// What a browser cannot promise: it may throw the data of an origin away when the disk is full, unless persist() was
-// granted, and its user may do so at any time; a private window starts with an empty ledger. Each ledger is one person.
+// Every step is one read-write transaction of strict durability, and the browser runs those one after another, in
+// whatever tab they were begun. The coin is thrown inside the transaction that writes the bit down. What cannot be
+// opened, read or understood refuses; nothing starts afresh. docs/device-js.md says what a browser cannot promise.
 
-import { DRAW, UNDRAWN, step } from "./answer-states.js";
-import { checkAnswer, contradicted, sameAnswer } from "./answers.js";
+import { DRAW, UNDRAWN, checkAnswer, contradicted, sameAnswer, step } from "./answers.js";
 import { LedgerRefused, NotAnswered, TryLater } from "./refusals.js";
 
 const NAME = "privquant ledger";

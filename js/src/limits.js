@@ -8,6 +8,28 @@ import { fingerprint } from "./form.js";
 import { ManifestRefused, PolicyRefused } from "./refusals.js";
 import { cost, costs, keeps, shown, shownDelta } from "./spending.js";
 
+/**
+ * What an owner allows: for each measurement by name the limits on answers about it, in units. A `Policy` is made of the
+ * form that people write; a page, whose reader agrees to one campaign, makes its own.
+ */
+export class Limits {
+  constructor(measurements, allowHttp = false) {
+    this.measurements = measurements;
+    this.allowHttp = allowHttp;
+  }
+
+  of(measurement) {
+    const rule = this.measurements.get(measurement);
+    if (rule === undefined) {
+      throw new PolicyRefused(
+        "unknown-measurement",
+        `the policy has no measurement '${measurement}', so nothing is said about it`,
+      );
+    }
+    return rule;
+  }
+}
+
 async function pinned(key, given) {
   return [null, given, await fingerprint(given)].includes(key);
 }

@@ -11,7 +11,9 @@ import {
   MAX_MANIFEST,
   SHUFFLED_VERSION,
   VERSION,
+  ascii,
   checkHash,
+  concat,
   fingerprint,
   fromHex,
   inside,
@@ -23,8 +25,7 @@ import {
   wholeIn,
 } from "./form.js";
 import { canonical, exactFields, parseJson } from "./json.js";
-import { onDemand } from "./on-demand.js";
-import { checkSignature } from "./signing.js";
+import { onDemand } from "./platform.js";
 
 const FIELDS = [
   "version",
@@ -171,6 +172,28 @@ async function manifestFromForm(form) {
     version, measurement, question, domain, quantiles, ...coin, trust, protocol, interval, plannedUsers, ...times,
     issuer, nonce, shuffle,
   };
+}
+
+async function verifies(publicKey, signature, message) {
+  try {
+    const key = await crypto.subtle.importKey("raw", fromHex(publicKey), { name: "Ed25519" }, false, ["verify"]);
+    return await crypto.subtle.verify({ name: "Ed25519" }, key, fromHex(signature), message);
+  } catch {
+    return false; // not a key that can have signed anything
+  }
+}
+
+/**
+ * SignatureError unless the key (in hex) signed `body` with Ed25519 as this kind of message, and no other; `what` names
+ * it.
+ */
+export async function checkSignature(kind, body, signature, publicKey, what) {
+  if (typeof signature !== "string" || !/^[0-9a-f]{128}$/.test(signature)) {
+    throw new SignatureError(`the signature of the ${what} is not 128 lower-case hex digits`);
+  }
+  if (!(await verifies(publicKey, signature, concat(ascii(`privquant/${kind}\0`), body)))) {
+    throw new SignatureError(`the ${what}'s signature does not verify`);
+  }
 }
 
 /** The manifest of an envelope, if it is the one named and signed by the key named; else WireError. */

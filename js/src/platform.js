@@ -1,6 +1,6 @@
 // What an answer needs of the engine it runs in, and a sentence where it is missing.
 
-import { PlatformRefused } from "./refusals.js";
+import { PlatformRefused, TryLater } from "./refusals.js";
 
 // RFC 8032, test 1: any key will do, what is asked is whether the engine knows the curve.
 const A_KEY = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
@@ -27,4 +27,13 @@ export async function whatIsMissing(engine = globalThis) {
 export async function checkPlatform() {
   const missing = await whatIsMissing();
   if (missing !== null) throw new PlatformRefused("platform", missing);
+}
+
+/** A module that only some campaigns need, as it is being imported; TryLater if it does not come. */
+export async function onDemand(module) {
+  try {
+    return await module;
+  } catch (error) {
+    throw new TryLater("unreachable", "a part of the device could not be loaded", null, { cause: error });
+  }
 }

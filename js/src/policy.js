@@ -3,17 +3,43 @@
 // A measurement that is not in the policy is refused. For one that is, the policy fixes the domain, the most one answer
 // may reveal (max_epsilon), the most all answers may ever reveal together (lifetime_epsilon, default: max_epsilon), how
 // many campaigns may be answered (answers, default: 1) and, if it likes, the only key whose campaigns are answered
-// (issuer_key) and limits for shuffled campaigns (shuffle), which are refused without them. It has the shape and the field names of the policy files of the Python device; an unknown field or
-// version is refused, because a limit that was misspelt is a limit that does not hold.
+// (issuer_key) and limits for shuffled campaigns (shuffle), which are refused without them. It has the shape and the
+// field names of the policy files of the Python device; an unknown field or version is refused, because a limit that
+// was misspelt is a limit that does not hold.
 
-import { Grid, Integers, domainFromForm } from "./domain.js";
+import { Grid, Integers } from "./domain.js";
+import { domainFromForm } from "./domain-form.js";
 import { InvalidInput, WireError, shown } from "./errors.js";
 import { parseJson } from "./json.js";
-import { deltaLimit, limit } from "./spending.js";
+import { Limits } from "./limits.js";
+import { DELTA_PLACES, DELTA_UNITS, PLACES, UNITS, unitsOf } from "./spending.js";
 
 const VERSION = 1;
 const LARGEST_FILE = 1 << 20;
+const LARGEST_LIMIT = 10n ** 6n * UNITS;
+const SMALLEST_LIMIT = 1000n; // 10^-9, the smallest epsilon there is a coin for
 const KEY = /^(?:[0-9a-f]{64}|[0-9a-f]{32})$/;
+
+/** A limit of the policy in units, rounded down. */
+export function limit(epsilon, name) {
+  const units = unitsOf(epsilon, PLACES);
+  if (units === null) throw new InvalidInput(`${name} must be a number above 0, got ${shown(epsilon)}`);
+  const [down, up] = units; // what was rounded off still counts against the largest
+  if (up === 0n || up > LARGEST_LIMIT) {
+    throw new InvalidInput(`${name} must be above 0 and at most 1000000, got ${shown(epsilon)}`);
+  }
+  if (down < SMALLEST_LIMIT) throw new InvalidInput(`${name} must be at least 1e-9, got ${shown(epsilon)}`);
+  return down;
+}
+
+/** A limit of the policy on delta in units, rounded down. */
+export function deltaLimit(delta, name) {
+  const [down] = unitsOf(delta, DELTA_PLACES) ?? [0n];
+  if (down < 1n || down >= DELTA_UNITS) {
+    throw new InvalidInput(`${name} must be at least 1e-18 and below 1, got ${shown(delta)}`);
+  }
+  return down;
+}
 
 /** The limits for one measurement. `form` has the fields of a policy file; its domain may also be a domain. */
 export class Rule {
@@ -74,7 +100,7 @@ function shuffleRuleOf(form) {
  * What this device may be asked: a rule for each measurement by name. `ledger` is a path in Node and has no meaning in
  * a browser; `allow_http`: plain http is refused except to this machine itself, true allows it anywhere.
  */
-export class Policy {
+export class Policy extends Limits {
   constructor(form) {
     checkFields(form, "policy", ["version", "measurements"], ["ledger", "allow_http"]);
     const { version, measurements, ledger = null, allow_http: allowHttp = false } = form;
@@ -84,15 +110,15 @@ export class Policy {
     if (typeof measurements !== "object" || measurements === null || Object.keys(measurements).length === 0) {
       throw new InvalidInput("a policy needs at least one measurement; without one every question is refused");
     }
-    this.measurements = new Map(Object.entries(measurements).map(([name, rule]) => [name, ruleOf(name, rule)]));
+    const rules = Object.entries(measurements).map(([name, rule]) => [name, ruleOf(name, rule)]);
     if (ledger !== null && (typeof ledger !== "string" || ledger === "")) {
       throw new InvalidInput(`policy: ledger must be a path, got ${shown(ledger)}`);
     }
-    this.ledger = ledger;
     if (typeof allowHttp !== "boolean") {
       throw new InvalidInput(`allow_http must be true or false, got ${shown(allowHttp)}`);
     }
-    this.allowHttp = allowHttp;
+    super(new Map(rules), allowHttp);
+    this.ledger = ledger;
     Object.freeze(this);
   }
 

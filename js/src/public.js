@@ -1,7 +1,8 @@
 // What every platform's entry gives, whatever its ledger and its transport.
 
 export { Coin, flipThreshold, realEpsilon } from "./coin.js";
-export { Grid, Integers, LogGrid } from "./domain.js";
+export { Grid, Integers } from "./domain.js";
+export { LogGrid } from "./domain-form.js";
 export { InvalidInput, PrivquantError } from "./errors.js";
 export { Invite } from "./invite.js";
 export { whatIsMissing } from "./platform.js";

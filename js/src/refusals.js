@@ -1,9 +1,7 @@
 // Why the device did not answer: every reason has a code, a class and a plain sentence.
 //
-// A `Refused` is final until something changes: the device will not answer this question, or not under this policy
-// and ledger. A `TryLater` says that nothing is wrong with the question but it could not be answered now; asking
-// again is safe, because an answer that was drawn is only ever resent. Codes and classes are those of the Python
-// device; `PlatformRefused` is the one that only a JavaScript engine needs.
+// A `Refused` is final until something changes. A `TryLater` says that it could not be answered now; asking again is
+// safe, because an answer that was drawn is only ever resent. Codes and classes are those of the Python device.
 
 import { PrivquantError } from "./errors.js";
 

@@ -1,13 +1,12 @@
 // Asking again: how long, how often, and when to leave it for another day.
 //
-// A request that failed for a reason that may pass is repeated after a pause that doubles each time and is cut by a
-// random share. Where the server names a time (Retry-After), the device waits that long and a random share of its
-// first pause more. A wait that does not fit into what is left of the patience is not begun: the caller is told to try
-// later, and when. How long it takes depends on the server and on chance, never on the value.
+// Pauses double and are cut by a random share; where the server names a time (Retry-After), it is that and a random share
+// of the first pause. A wait that does not fit into what is left of the patience is not begun: the caller is told to
+// try later, and when. How long it takes depends on the server and on chance, never on the value.
 
 import { InvalidInput, shown } from "./errors.js";
+import { parseProblem } from "./exchange.js";
 import { isPrintable } from "./form.js";
-import { parseProblem } from "./problems.js";
 import { ServerRefused, TransportRefused, TryLater } from "./refusals.js";
 
 /** Seconds: for an answer in total, for one request, for the first pause and for the longest. */

@@ -5,8 +5,7 @@
 //
 //     H(j, m) = max over l of A Pr[D = l] - B Pr[D < l],     delta(eps) = max over j + m = b - 1 of H(j, m)
 //
-// True means that an upper end of delta, after rounding and after cutting the tails, is at most the one asked for. H
-// does not grow when a user is added, so H(k1, b-1-k2) bounds every k in k1 .. k2, and batches above a million are
+// H does not grow when a user is added, so H(k1, b-1-k2) bounds every k in k1 .. k2, and batches above a million are
 // decided at a million. docs/accounting.md has the why; the Python device decides the same.
 
 import { ONE, SLACK, exp, nearestDouble, ratioOf } from "./bigreal.js";

@@ -1,27 +1,23 @@
 // The question of a shuffled campaign: a round, announced by the issuer and checked; the answer to it, sealed.
 
-import { MAX_ROUND_ANSWER, parseRoundAnswer } from "./announcement.js";
-import { InvalidInput, SignatureError } from "./errors.js";
+import { InvalidInput, SignatureError, ofWire } from "./errors.js";
 import { pathOf, queryRequest } from "./exchange.js";
 import { ascii, concat, fromHex, toBase64 } from "./form.js";
-import { seal } from "./hpke.js";
+import { makeKeyPair, seal } from "./hpke-seal.js";
 import { shuffleRule } from "./limits.js";
 import { ManifestRefused, PlatformRefused, QuestionRefused } from "./refusals.js";
 import { keepsShuffled } from "./shuffle-check.js";
+import { MAX_ROUND_ANSWER, parseRoundAnswer } from "./shuffle-terms.js";
 import { costs } from "./spending.js";
-import { ofWire } from "./wire-faults.js";
 
 // DAP's numbers of the two roles: client to leader.
 const ROLES = Uint8Array.of(1, 2);
 const EMPTY = new Uint8Array(0);
 
-// RFC 7748, section 6.1: any key will do, what is asked is whether the engine knows the curve.
-const A_KEY = "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a";
-
 /** Sealing needs one curve more than answering. */
 async function checkSealing() {
   try {
-    await crypto.subtle.importKey("raw", fromHex(A_KEY), { name: "X25519" }, false, []);
+    await makeKeyPair();
   } catch (error) {
     throw new PlatformRefused(
       "platform",

@@ -7,15 +7,13 @@
 
 import { BITS, SLACK, ln, nearestDouble } from "./bigreal.js";
 import { DRAW, checkFlipThreshold, flipThreshold } from "./coin.js";
-import { InvalidInput, shown as given } from "./errors.js";
 import { realToWire } from "./form.js";
 
 export const UNITS = 10n ** 12n;
 export const DELTA_UNITS = 10n ** 18n;
-const [PLACES, DELTA_PLACES] = [12, 18];
+export const PLACES = 12;
+export const DELTA_PLACES = 18;
 const FORGIVEN = 100n; // a hundredth of a unit: 10^-14
-const LARGEST_LIMIT = 10n ** 6n * UNITS;
-const SMALLEST_LIMIT = 1000n; // 10^-9, the smallest epsilon there is a coin for
 const DECIMAL = /^\s*\+?([0-9]+)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4}))?\s*$/;
 
 function ceilDivide(numerator, denominator) {
@@ -34,7 +32,7 @@ export function cost(flips) {
  * A decimal number in units of 10^-places as [rounded down, rounded up]; null if it is none. A number means the decimal
  * number it is written as.
  */
-function unitsOf(number, places) {
+export function unitsOf(number, places) {
   const parts = ["number", "string", "bigint"].includes(typeof number) ? DECIMAL.exec(String(number)) : null;
   if (parts === null) return null;
   const [, whole, fraction = "", exponent = "0"] = parts;
@@ -45,33 +43,21 @@ function unitsOf(number, places) {
   return [digits / scale, ceilDivide(digits, scale)];
 }
 
-/** A limit of the policy in units, rounded down. */
-export function limit(epsilon, name) {
-  const units = unitsOf(epsilon, PLACES);
-  if (units === null) throw new InvalidInput(`${name} must be a number above 0, got ${given(epsilon)}`);
-  const [down, up] = units; // what was rounded off still counts against the largest
-  if (up === 0n || up > LARGEST_LIMIT) {
-    throw new InvalidInput(`${name} must be above 0 and at most 1000000, got ${given(epsilon)}`);
-  }
-  if (down < SMALLEST_LIMIT) throw new InvalidInput(`${name} must be at least 1e-9, got ${given(epsilon)}`);
-  return down;
+/** An epsilon in units, rounded up. */
+export function epsilonUnits(epsilon) {
+  return unitsOf(realToWire(epsilon), PLACES)[1];
 }
 
-/** A limit of the policy on delta in units, rounded down. */
-export function deltaLimit(delta, name) {
-  const [down] = unitsOf(delta, DELTA_PLACES) ?? [0n];
-  if (down < 1n || down >= DELTA_UNITS) {
-    throw new InvalidInput(`${name} must be at least 1e-18 and below 1, got ${given(delta)}`);
-  }
-  return down;
+/** A delta in units, rounded up. */
+export function deltaUnits(delta) {
+  return unitsOf(realToWire(delta), DELTA_PLACES)[1];
 }
 
 /** What an answer through this coin costs in a campaign that promises epsilon and, if it is shuffled, delta. */
 export function costs(flips, epsilon = null, delta = null) {
   const local = cost(flips);
   if (delta === null) return { epsilon: local, delta: 0n, local };
-  const up = (number, places) => unitsOf(realToWire(number), places)[1];
-  return { epsilon: up(epsilon, PLACES), delta: up(delta, DELTA_PLACES), local };
+  return { epsilon: epsilonUnits(epsilon), delta: deltaUnits(delta), local };
 }
 
 /** Units of delta as a person reads them: 10000000000 is "1e-8". */

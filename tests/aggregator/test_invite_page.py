@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 from scene import Scene, manifest
 
-from privquant.aggregator.invite_page import invite_page, missing_page
+from privquant.aggregator.bare_page import missing_page
+from privquant.aggregator.invite_page import invite_page
 from privquant.device import spending
 from privquant.device.consent import policy_of
 from privquant.device.policy import load_policy

@@ -7,7 +7,7 @@ import child from "node:child_process";
 import fs from "node:fs";
 import net from "node:net";
 
-import { SEND } from "../../js/src/answer-states.js";
+import { SEND } from "../../js/src/answers.js";
 import { Device, FileLedger, NodeTransport, Policy } from "../../js/src/node.js";
 
 const order = JSON.parse(process.argv[2]);

@@ -50,7 +50,8 @@ def test_thresholds_real_epsilons_and_costs_agree_with_python():
     found = evaluate(
         f"""
         const {{ flipThreshold, realEpsilon }} = await import(`${{js}}/coin.js`);
-        const {{ cost, limit, keeps }} = await import(`${{js}}/spending.js`);
+        const {{ cost, keeps }} = await import(`${{js}}/spending.js`);
+        const {{ limit }} = await import(`${{js}}/policy.js`);
         console.log(JSON.stringify({json.dumps(asked)}.map((epsilon) => {{
           const flips = flipThreshold(epsilon);
           const units = limit(epsilon, "limit");
@@ -90,7 +91,7 @@ LIMITS = ["0.1", "1", "1e-9", "1000000", "0.1234567890129", "1E0", "1000000.0000
 def test_limits_are_read_alike(limit):
     found = evaluate(
         f"""
-        const {{ limit }} = await import(`${{js}}/spending.js`);
+        const {{ limit }} = await import(`${{js}}/policy.js`);
         const {{ InvalidInput }} = await import(`${{js}}/errors.js`);
         let found;
         try {{ found = String(limit({json.dumps(limit)}, "limit")); }}

@@ -86,7 +86,7 @@ def test_every_vector():
     found = evaluate(
         f"""
         const {{ openEnvelope }} = await import(`${{js}}/manifest.js`);
-        const {{ parseRoundAnswer }} = await import(`${{js}}/announcement.js`);
+        const {{ parseRoundAnswer }} = await import(`${{js}}/shuffle-terms.js`);
         const {{ reportInfo }} = await import(`${{js}}/shuffled.js`);
         const {{ reportRequest }} = await import(`${{js}}/exchange.js`);
         const {{ keepsShuffled }} = await import(`${{js}}/shuffle-check.js`);

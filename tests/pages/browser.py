@@ -162,6 +162,14 @@ class Page(Tab):
         )
         path.write_bytes(base64.b64decode(taken["data"]))
 
+    def loaded(self) -> dict[str, int]:
+        """What the page consists of, by address, and how many bytes of body came over the wire for each."""
+        found = self.value(
+            "['navigation', 'resource'].flatMap((kind) => performance.getEntriesByType(kind))"
+            ".map(({ name, encodedBodySize }) => [name.split('#')[0], encodedBodySize])"
+        )
+        return {name: size for name, size in found if "/v1/" not in name}
+
     def fits(self) -> bool:
         """Whether nothing has to be scrolled sideways."""
         return bool(self.value("document.documentElement.scrollWidth <= document.documentElement.clientWidth"))

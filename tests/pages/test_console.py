@@ -18,7 +18,9 @@ from scene import Scene
 
 from privquant.aggregator.operator_client import Refusal
 from privquant.aggregator.operators import add_operator, remove_operator
+from privquant.aggregator.snapshots import STEP
 from privquant.aggregator.store.migrate import open_engine
+from privquant.wire import Claim, Invite, new_token, token_hash
 
 QUESTION = "How long is your way to work, in minutes?"
 BROWSERS, DEVICES = 5, 500
@@ -169,6 +171,55 @@ def test_the_room_view_shows_a_code_and_an_answer_only_when_there_are_enough(
     assert code == "QR code to answer"
 
 
+def test_a_link_that_needs_a_code_asks_for_it_before_anything_is_drawn(browser: Browser, scene: Scene):
+    campaign = scene.campaign(domain={"kind": "integers", "low": "0", "high": "600"}, planned_users=400)
+    console = signed_in(browser, scene, f"#/room/{campaign}")
+    console.until("document.querySelector('#coded') !== null")
+    console.run("document.querySelector('#coded').click();")
+    console.press("Make a link for the room")
+    code = str(console.until("document.querySelector('.code')?.innerText"))
+    link = str(console.value("document.querySelector('.room-code a').href"))
+    assert re.fullmatch("[0-9a-hjkmnp-tv-z]{4}-[0-9a-hjkmnp-tv-z]{4}", code)
+    assert "c=" not in link.partition("#")[2]
+    wrong = "0000-0000" if code != "0000-0000" else "1111-1111"
+    words = {
+        "en": ("This link needs a code", "A code has eight", "This is not the code of this link", "Thank you"),
+        "de": ("Dieser Link braucht einen Code", "Ein Code hat acht", "Das ist nicht der Code", "Danke"),
+    }
+
+    def taken() -> int:
+        return int(scene.call("GET", f"/v1/campaigns/{campaign}")["open_link"]["taken"])
+
+    for place, (language, (asked, malformed, refused, thanks)) in enumerate(words.items()):
+        page = browser.visit(link, language=language, context=browser.person())
+        page.type("#value", "30")
+        page.key("Enter")
+        page.sees(asked)
+        assert page.value("document.activeElement.innerText") == asked  # a screen reader hears it
+        for typed, said in (("1234", malformed), (wrong, refused)):
+            page.type("#code", typed)
+            page.key("Enter")
+            page.sees(said)
+        assert taken() == place
+        page.type("#code", f" {code.upper()}")
+        page.key("Enter")
+        page.sees(thanks)
+        assert taken() == place + 1
+        assert page.complaints() == []
+    in_the_address = browser.visit(f"{link}&c={code.replace('-', '')}", context=browser.person())
+    in_the_address.type("#value", "30")
+    in_the_address.key("Enter")
+    in_the_address.sees("Thank you")
+    wrong_there = browser.visit(f"{link}&c={wrong.replace('-', '')}", context=browser.person())
+    wrong_there.type("#value", "30")
+    wrong_there.key("Enter")
+    wrong_there.sees("This is not the code of this link")
+    wrong_there.type("#code", code)
+    wrong_there.key("Enter")
+    wrong_there.sees("Thank you")
+    assert console.complaints() == []
+
+
 def test_the_planner_says_what_a_form_can_reach(browser: Browser, scene: Scene):
     page = signed_in(browser, scene, "#/new")
     page.sees("1,000 people at epsilon 1: expect an error of")
@@ -302,6 +353,70 @@ def test_a_picture_tells_what_show_and_export_tell(scene: Scene, tmp_path: Path)
     assert picture["trace"][-1][0] == 200
     shares = [share for _, share in picture["drawings"][0]["curve"]]
     assert shares == sorted(shares)
+
+
+def test_refusals_are_those_of_the_campaign_and_told_in_steps(scene: Scene):
+    first, second = scene.campaign(), scene.campaign()
+    link = scene.call("POST", f"/v1/campaigns/{first}/link", {"places": 5})["invite"]
+    invite = Invite.parse(link)
+    address = f"{scene.server.url}/v1/campaigns/{first}/claims"
+
+    def claim(secret: str) -> int:
+        request = urllib.request.Request(address, Claim(secret, token_hash(new_token())).to_bytes(), method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return int(error.code)
+
+    def told(campaign: str) -> dict[str, int]:
+        return dict(scene.call("GET", f"/v1/campaigns/{campaign}/picture")["refusals"])
+
+    assert claim(invite.link) == 201
+    for many in range(1, STEP):
+        assert claim(new_token()) == 403
+        if many in (1, STEP - 1):
+            assert told(first) == {}  # a single one is not seen
+    assert claim(new_token()) == 403
+    assert told(first) == {"wrong-link": STEP}
+    assert told(second) == {}
+    assert claim(new_token()) == 403
+    assert told(first) == {"wrong-link": STEP}
+    scene.call("POST", f"/v1/campaigns/{first}/close")
+    give_up = time.monotonic() + 20
+    while told(first) != {"wrong-link": STEP + 1} and time.monotonic() < give_up:
+        time.sleep(0.1)
+    assert told(first) == {"wrong-link": STEP + 1}  # exact in the end
+    assert told(second) == {}
+
+
+def test_a_console_that_is_opened_late_sees_the_whole_way(scene: Scene, tmp_path: Path):
+    """Nobody watched while the answers came; the points are those of the snapshots, and get denser."""
+    campaign = scene.campaign(domain={"kind": "integers", "low": "0", "high": "600"}, planned_users=400)
+    invites = scene.call("POST", f"/v1/campaigns/{campaign}/invites", {"count": 400}).splitlines()[1:]
+    values, done = minutes(400), 0
+    heard = []
+    while done < 400:
+        some = slice(done, done + 100)
+        answer_all(invites[some], values[some], tmp_path / f"ledgers-{done}")
+        time.sleep(1.2)  # more than the time between two notes
+        done += 100
+        heard.append(scene.call("GET", f"/v1/campaigns/{campaign}")["heard"])  # which draws nothing
+    assert heard == sorted(set(heard))
+    with stream(scene, campaign, scene.token) as lines:
+        pictures = [next_picture(lines)]
+        while len(pictures[-1]["trace"]) < 4:
+            pictures.append(next_picture(lines))
+    trace = pictures[-1]["trace"]
+    places = [row[0] for row in trace]
+    assert places == sorted(set(places))
+    assert set(heard) <= set(places)
+    assert trace[-1][1][0] == pictures[-1]["estimates"][0]["value"]
+    widths = [high - low for _, (_, low, high) in trace if low is not None and high is not None]
+    assert widths[-1] < widths[0]
+    scene.call("POST", f"/v1/campaigns/{campaign}/close")
+    closed = scene.call("GET", f"/v1/campaigns/{campaign}/picture")["trace"]
+    assert [row[0] for row in closed] == [*places, 400]
 
 
 def test_streams_end_when_the_server_stops(tmp_path: Path):

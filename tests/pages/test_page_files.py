@@ -14,14 +14,17 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from browser import Browser
 from hatchling.builders.wheel import WheelBuilder
 from nodejs import JS, run_node
 from scene import Scene, manifest
+from shuffled_loopback import shuffled_campaign
 
 from privquant.aggregator.bare_page import bare_page
 from privquant.aggregator.console_page import console_page
 from privquant.aggregator.invite_page import invite_page, room_page
 from privquant.aggregator.page_files import CONTENT_POLICY, modules_of, page_files
+from privquant.aggregator.shuffle_page import shuffled_page
 from privquant.device.consent import policy_of
 from privquant.device.policy import load_policy
 
@@ -38,12 +41,27 @@ def linked(page: str) -> list[str]:
     return re.findall(r'(?:href|src)="(?:\.\./)?assets/([^"]+)"', page)
 
 
-def test_the_join_page_with_all_it_loads_is_small():
-    page = invite_page(manifest(), "open", "https://ask.example.org/c/" + "a" * 64)
-    words = max(len(page_files()[f"pages/join/words-{code}.js"].packed) for code in ("en", "de"))
-    files = {name: len(page_files()[name].packed) for name in linked(page)}
-    whole = len(gzip.compress(page.encode())) + sum(files.values()) + words
-    print(f"{len(files) + 2} files, {whole} bytes compressed one by one")
+def on_demand(names: list[str]) -> list[str]:
+    """What modules import while they run, but for the words of a language, and what that imports."""
+    texts = [page_files()[name].body.decode() for name in names if name.startswith("js/")]
+    entries = {f"js/src/{found}" for text in texts for found in re.findall(r'\bimport\("\./([^"]+)"\)', text)}
+    return sorted({module for entry in entries for module in modules_of(entry)} - set(names))
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+@pytest.mark.parametrize("trust", ["local", "shuffled"])
+def test_the_join_page_with_all_it_loads_is_small(trust: str, language: str):
+    shuffled = shuffled_campaign("https://shuffle.example.org").manifest
+    page = {
+        "local": invite_page(manifest(), "open", "https://ask.example.org/c/" + "a" * 64),
+        "shuffled": shuffled_page(shuffled, at_shuffler=True),
+    }[trust]
+    names = [*linked(page), f"pages/join/words-{language}.js"]
+    more = on_demand(names)
+    assert len(more) == 4
+    files = names + (more if trust == "shuffled" else [])
+    whole = len(gzip.compress(page.encode())) + sum(len(page_files()[name].packed) for name in files)
+    print(f"{trust}, {language}: {len(files) + 1} files, {whole} bytes compressed one by one")
     assert whole <= MOST
 
 
@@ -84,12 +102,17 @@ def test_every_language_has_every_word():
       : typeof value === "object" ? Object.fromEntries(Object.entries(value).map(([k, v]) => [k, shape(v)]).sort())
       : (value.match(/[*]{2}/g) ?? []).length;
     const found = {};
-    for (const code of %s) found[code] = shape((await import(`%s/join/words-${code}.js`)).default);
+    const pages = "%s/join";
+    const { default: rooms } = await import(`${pages}/room-words.js`);
+    for (const code of %s) {
+      const { default: words } = await import(`${pages}/words-${code}.js`);
+      found[code] = shape([words, rooms[code]]);
+    }
     console.log(JSON.stringify(found));
     """
     languages = re.findall(r'\["([a-z]{2})", "', (PAGES / "shared/languages.js").read_text())
     assert sorted(languages) == sorted(path.stem[-2:] for path in (PAGES / "join").glob("words-*.js"))
-    done = run_node("--input-type=module", "-", input=code % (json.dumps(languages), PAGES.as_uri()))
+    done = run_node("--input-type=module", "-", input=code % (PAGES.as_uri(), json.dumps(languages)))
     found = json.loads(done.stdout)
     assert len(found) >= 2
     assert all(shape == found["en"] for shape in found.values())
@@ -101,9 +124,9 @@ def test_the_policy_of_the_page_is_the_one_python_would_write(epsilon: float, tm
     (tmp_path / "js").symlink_to(JS)
     (tmp_path / "pages").symlink_to(PAGES)
     code = f"""
-    import {{ ceiling }} from "{tmp_path.as_uri()}/pages/join/policy.js";
-    import {{ limit }} from "{JS.as_uri()}/src/spending.js";
-    console.log(String(limit(ceiling({epsilon!r}), "max_epsilon")));
+    import {{ policyOf }} from "{tmp_path.as_uri()}/pages/join/policy.js";
+    const rule = policyOf({{ measurement: "pay", epsilon: {epsilon!r}, shuffle: null }}).of("pay");
+    console.log(String(rule.maxUnits));
     """
     done = run_node("--preserve-symlinks", "--input-type=module", "-", input=code)
     assert done.returncode == 0, done.stderr
@@ -162,6 +185,22 @@ def fetch(url: str, method: str = "GET", body: bytes | None = None, **headers: s
             return answer.status, answer.read(), answer.headers
     except urllib.error.HTTPError as error:
         return error.code, error.read(), error.headers
+
+
+def test_what_a_browser_loads_is_what_was_counted(scene: Scene, browser: Browser):
+    """By the browser's own count of bytes: every file of the page, compressed, and none besides."""
+    link = scene.call("POST", f"/v1/campaigns/{scene.campaign()}/link", {"places": 5})["invite"]
+    page = browser.visit(link, context=browser.person())
+    page.type("#value", "30")
+    page.key("Enter")
+    page.sees("Thank you")
+    loaded = page.loaded()
+    plain = invite_page(manifest(), "open", "https://x/c/a")
+    wanted = {*linked(plain), "pages/join/words-en.js"}
+    icon = {"pages/shared/icon.svg"}  # which a browser fetches when it pleases
+    assert {name.partition("/assets/")[2] for name in loaded} - {""} | icon == wanted
+    assert min(loaded.values()) > 0
+    assert sum(loaded.values()) <= MOST
 
 
 def test_files_are_compressed_and_not_sent_twice(scene: Scene):

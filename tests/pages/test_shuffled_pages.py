@@ -16,6 +16,8 @@ from parties import Parties, Sealing
 
 from privquant.wire import Invite, fingerprint
 
+MOST = 60_000  # bytes of the page and all its files, as they come over the wire
+
 
 @pytest.fixture(scope="module")
 def parties(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parties]:
@@ -35,6 +37,9 @@ def test_a_browser_answers_at_the_shuffler_and_the_console_shows_the_rounds(part
     page.type("#value", "30")
     page.key("Enter")
     page.sees("accepted, to be mixed with others", 60)
+    assert min(page.loaded().values()) > 0
+    assert sum(page.loaded().values()) <= MOST
+    assert any(name.endswith("/shuffle-check.js") for name in page.loaded())
     assert page.complaints() == []
     fleet = Sealing(parties, manifest, others)
     asyncio.run(fleet.run())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[1] / "aggregator"))
 
 from parties import Parties
+from postgres_cluster import PostgresCluster
 
 
 @pytest.fixture(scope="module")
@@ -20,3 +23,15 @@ def parties(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parties]:
     made.start()
     yield made
     made.kill()
+
+
+@pytest.fixture
+def database() -> Iterator[str]:
+    """An empty database in a PostgreSQL cluster of its own. Not installed, it is a failure and no skip."""
+    folder = Path(tempfile.mkdtemp(prefix="privquant-postgres-"))  # which another user may have to own
+    try:
+        cluster = PostgresCluster(folder)
+        yield cluster.new_database("campaigns")
+        cluster.stop("immediate")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

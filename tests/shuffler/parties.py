@@ -30,9 +30,12 @@ from privquant.shuffler.settings import Settings
 class Parties:
     """An aggregator (`scene`) and a shuffler, each with its own folder, key and database."""
 
-    def __init__(self, folder: Path, *, command: tuple[str, ...] | None = None, **changes: Any) -> None:
+    def __init__(
+        self, folder: Path, *, command: tuple[str, ...] | None = None, database: str = "", **changes: Any
+    ) -> None:
+        """database: of the aggregator, in PostgreSQL; SQLite without."""
         self.folder = folder
-        self.scene = Scene(folder / "aggregator-side")
+        self.scene = Scene(folder / "aggregator-side", database)
         port = free_port()
         self.settings = Settings(data=folder / "shuffler", port=port, retry_seconds=1, **changes)
         more = {} if command is None else {"command": command}

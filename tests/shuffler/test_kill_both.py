@@ -105,6 +105,10 @@ def test_both_survive_kills(tmp_path: Path) -> None:
     assert_exact(kill_both(Parties(tmp_path), 2, seed=1, between=100), 1_400)
 
 
+def test_both_survive_kills_with_the_aggregator_on_postgresql(tmp_path: Path, database: str) -> None:
+    assert_exact(kill_both(Parties(tmp_path, database=database), 2, seed=2, between=100), 1_400)
+
+
 def test_the_harness_finds_losses_when_acknowledged_before_commit(tmp_path: Path) -> None:
     """The twin: the same kills on a shuffler that answers 50 ms before it commits.
 
@@ -180,9 +184,12 @@ def test_a_kill_between_forward_and_acknowledge(victim: str, tmp_path: Path) -> 
 
 
 @pytest.mark.full
-def test_thirty_kills_of_each(tmp_path: Path) -> None:
+@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
+def test_thirty_kills_of_each(store: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    database = request.getfixturevalue("database") if store == "postgresql" else ""
+    parties = Parties(tmp_path, database=database)
     found = kill_both(
-        Parties(tmp_path), 30, seed=30, between=200, planned_users=20_000, domain=LARGER, shuffle={"delta": 1e-6}
+        parties, 30, seed=30, between=200, planned_users=20_000, domain=LARGER, shuffle={"delta": 1e-6}
     )
-    print(found, file=sys.stderr)
+    print(store, found, file=sys.stderr)
     assert_exact(found, 10_000)

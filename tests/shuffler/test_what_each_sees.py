@@ -9,6 +9,8 @@ import gzip
 import json
 import random
 import secrets
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,7 +42,7 @@ class After:
         self.fleet = Sealing(self.parties, self.manifest, tokens, headers=headers)
         asyncio.run(self.fleet.run(16))
         self.parties.until(lambda: self.parties.shown(self.manifest.id)["shuffle"]["counted_rounds"] == 2)
-        self.core = memory_of(self.parties.shuffler.pid)
+        self.core = core_of(self.parties.shuffler.pid, folder)
         self.shuffler_files = files_of(self.parties.settings.data)
         self.aggregator_files = files_of(self.parties.scene.settings.data)
         self.shuffler_log = self.parties.shuffler.log.read_bytes()
@@ -54,6 +56,15 @@ class After:
 
 def files_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def core_of(pid: int, folder: Path) -> bytes:
+    """A core dump of the running process, where gdb is there to write one, and all its pages."""
+    if shutil.which("gcore"):
+        subprocess.run(["gcore", "-o", folder / "core", str(pid)], capture_output=True, timeout=120, check=False)
+    dumped = [path.read_bytes() for path in folder.glob("core.*")]
+    assert all(each.startswith(b"\x7fELF") for each in dumped)
+    return b"".join([*dumped, memory_of(pid)])
 
 
 def memory_of(pid: int) -> bytes:

@@ -46,10 +46,18 @@ privquant answer 'https://...' VALUE --policy policy.toml</pre>
 </div>
 """
 
+_MISSING = "<p>The address may be incomplete, or the campaign was deleted.</p>"
+
 
 def bare_page() -> str:
     """The page of any invite, for who serves it from a place of their own: nothing in it is of a campaign."""
     return PAGE.format(title="Answer with one bit", head=head_of(SCRIPT, "../", STYLE), mark="", body=_BARE.strip())
+
+
+def missing_page(up: str) -> str:
+    """up: the way from the page's address to the server's root."""
+    style = f'<link rel="stylesheet" href="{up}assets/{STYLE}">'
+    return PAGE.format(title="There is no such campaign", head=style, mark="", body=_MISSING)
 
 
 def file_reply(scope: Scope) -> Response | None:

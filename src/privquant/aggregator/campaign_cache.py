@@ -1,7 +1,7 @@
 """What a process knows about running campaigns, refreshed from the store.
 
 A `CampaignView` is what the store has: manifest, state, the queries to hand out next, how many places are taken. Of
-its own it only has who waits for a turn (see aggregator.pace). Losing it loses nothing.
+its own it only has who waits for a turn (see aggregator.pace), and refusals to tell of. Losing it loses nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from secrets import SystemRandom
 from privquant.aggregator import metrics
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.pace import Crowd, Pace
+from privquant.aggregator.refusal_tally import RefusalTally
 from privquant.aggregator.store.base import CampaignRow, DeviceStore, Published
 from privquant.aggregator.store.operator_queries import manifest_of
 from privquant.aggregator.tickets import TicketOffice
@@ -35,6 +36,7 @@ class CampaignView:
         self.state = row.state
         self.share = row.pace
         self.crowd = Crowd()
+        self.refusals = RefusalTally(row.id)
         self.known = 0
         self.looked = 0.0
         self.taken = row.heard  # may run ahead of the store by what was being counted; see `CampaignCache.is_full`
@@ -92,6 +94,12 @@ class CampaignCache:
         view.taken = max(view.taken, await self._store.taken(view.no, int(time.time() // 60)))
         return self._views.setdefault(identity, view)
 
+    def refused(self, identity: str, reason: str) -> None:
+        """Note a refusal, of a campaign that devices have come for."""
+        view = self._views.get(identity)
+        if view is not None:
+            view.refusals.refused(reason)
+
     def waiting(self, identity: str) -> tuple[int, float]:
         """How many wait for their turn, and how many seconds those served lately had waited, here."""
         view = self._views.get(identity)
@@ -148,3 +156,5 @@ class CampaignCache:
         view.taken = max(view.taken, row.heard)  # other processes hand out queries too
         if row.state != "closed":
             view.set_queries(await self._store.published(view.no), self._random)
+        else:
+            view.refusals.tell()

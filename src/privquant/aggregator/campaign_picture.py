@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from privquant.aggregator import metrics
 from privquant.aggregator.campaigns import Campaigns
 from privquant.aggregator.estimator import Drawn, Estimator
 from privquant.aggregator.forms import CampaignShown
+from privquant.aggregator.refusal_tally import told
 from privquant.aggregator.store.base import Counts
 from privquant.messages import Estimate, error_statement
 from privquant.wire import Manifest
-
-_REFUSED = 'privquant_refusals_total{reason="'
 
 
 async def picture(campaigns: Campaigns, estimator: Estimator, identity: str) -> dict[str, Any]:
@@ -30,20 +28,10 @@ async def picture(campaigns: Campaigns, estimator: Estimator, identity: str) -> 
     shown = CampaignShown(**await campaigns.show(identity, elsewhere)).model_dump()
     said = [sentences(estimate) for estimate in shown["estimates"]]
     drawings = found[0].drawings if found else []  # a shuffled campaign computes its estimates itself
-    return shown | {"drawings": drawings, "said": said, "refusals": refusals()}
+    return shown | {"drawings": drawings, "said": said, "refusals": told(identity)}
 
 
 def sentences(estimate: Mapping[str, Any]) -> list[str]:
     """Everything that is said of an estimate, one sentence each."""
     said = [error_statement(estimate[kind]) for kind in ("typical", "certain")]
     return [*(f"{each}." for each in said if each is not None), *(f"{note}." for note in estimate["notes"])]
-
-
-def refusals() -> dict[str, int]:
-    """Requests of devices that this server has refused since its start, by reason; all campaigns together."""
-    found = {}
-    for line in metrics.render().decode().splitlines():
-        if line.startswith(_REFUSED):
-            reason, _, count = line.removeprefix(_REFUSED).partition('"} ')
-            found[reason] = int(float(count))
-    return found

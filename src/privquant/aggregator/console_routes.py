@@ -10,13 +10,13 @@ import asyncio
 from functools import lru_cache
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Query, Response
+from fastapi import FastAPI, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import HTMLResponse, RedirectResponse, StreamingResponse
 
 from privquant.aggregator.console_page import console_page
 from privquant.aggregator.operator_access import Anyone, CampaignId
-from privquant.aggregator.page_files import HEADERS
+from privquant.aggregator.page_files import serve_page
 from privquant.aggregator.page_routes import CodeForm, code_of
 from privquant.aggregator.replies import RequestRefused
 from privquant.aggregator.service import Service
@@ -67,8 +67,8 @@ def add_console(app: FastAPI, service: Service) -> None:
         return RedirectResponse("console", 307, SECURE)
 
     @app.get("/console", tags=tags, summary="The operator's console", response_class=HTMLResponse)
-    async def console() -> Response:
-        return HTMLResponse(page, 200, HEADERS)
+    async def console(request: Request) -> Response:
+        return serve_page(page, request)
 
     # Not in the document: what it could check of a stream that has no end is nothing.
     @app.get("/v1/campaigns/{id}/live", include_in_schema=False)

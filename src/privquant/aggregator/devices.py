@@ -62,17 +62,18 @@ class DeviceRoutes:
 
     async def handle(self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody) -> Reply:
         """One request, one reply; nothing a device sends raises. A body is read when its campaign is known."""
+        reason = None
         try:
             reply = await self._handle(identity, route, method, body)
         except RequestRefused as error:
-            metrics.refusals.labels(error.code).inc()
-            reply = error.reply
+            reason, reply = error.code, error.reply
         except wire.WireError as error:
-            metrics.refusals.labels("malformed").inc()
-            reply = problem("malformed", str(error))
+            reason, reply = "malformed", problem("malformed", str(error))
         except (Unavailable, KeyUnusable):
-            metrics.refusals.labels("unavailable").inc()
-            reply = problem("unavailable")
+            reason, reply = "unavailable", problem("unavailable")
+        if reason is not None:
+            metrics.refusals.labels(reason).inc()
+            self._cache.refused(identity, reason)
         metrics.requested(route.name, reply.status)
         return reply
 
@@ -177,6 +178,8 @@ class DeviceRoutes:
         if outcome.what is What.CLOSED:
             raise RequestRefused("campaign-closed")
         new = _counted(outcome)
+        if new:
+            view.refusals.counted()
         return Reply(201 if new else 200, wire.receipt_body(new))
 
     def _spend(self, view: CampaignView, report: wire.WireReport) -> Spend:
@@ -187,7 +190,14 @@ class DeviceRoutes:
         return Spend(view.no, view.office.id(hashed), query, report.bit)
 
     async def _batch(self, view: CampaignView, body: bytes) -> Reply:
-        return await self._desk.answer(body, lambda report: self._spend(view, report))
+        def spend(report: wire.WireReport) -> Spend:
+            try:
+                return self._spend(view, report)
+            except RequestRefused as error:  # answered within the batch
+                view.refusals.refused(error.code)
+                raise
+
+        return await self._desk.answer(body, spend)
 
 
 def _counted(outcome: AskResult) -> bool:

@@ -72,6 +72,11 @@ class Estimator:
                 kept = self._kept[manifest.id] = (counts, await self._ask(manifest, counts))
             return kept[1]
 
+    async def estimates(self, manifest: Manifest, counts: Sequence[Counts]) -> list[Estimate]:
+        """The estimates of earlier counts; what is kept of the newest stays."""
+        async with self._turn:
+            return (await self._ask(manifest, counts)).estimates
+
     async def stop(self) -> None:
         async with self._turn:
             await self._end()

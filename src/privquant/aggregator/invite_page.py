@@ -51,7 +51,6 @@ safe to run it again after a failure: the coin is thrown once.</p>
 </div>
 """
 
-_MISSING = "<p>The address may be incomplete, or the campaign was deleted.</p>"
 _ROOM = "<p>This page draws the code of an open link. It needs a browser that runs scripts.</p>"
 _LONGEST_POLICY = 5_000  # characters: what a person may want to copy from a page
 
@@ -79,12 +78,6 @@ def invite_page(manifest: Manifest, state: str, address: str) -> str:
         mark=f' data-state="{escape(state)}"',
         body=body.strip(),
     )
-
-
-def missing_page(up: str) -> str:
-    """up: the way from the page's address to the server's root."""
-    style = f'<link rel="stylesheet" href="{up}assets/{STYLE}">'
-    return PAGE.format(title="There is no such campaign", head=style, mark="", body=_MISSING)
 
 
 def room_page() -> str:

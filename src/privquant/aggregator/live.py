@@ -5,8 +5,8 @@ took; it is sent where it differs from the last. Whoever cannot keep up misses
 pictures and never holds up others. A stream ends after some minutes, so that a token that was taken away is
 noticed, and when the server stops, which would wait for it otherwise.
 
-The trace of a campaign, how its answer closed in, is a point for each snapshot that somebody watched; it is kept in
-memory here for as long as the server runs.
+A picture has the trace of its campaign, how the answer closed in (see aggregator.history). What of it is not
+computed yet is computed between two pictures: a point, or for a second where the picture itself cost nothing.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+from privquant.aggregator.history import History
 from privquant.errors import PrivquantError
 
 _SOONEST = 1.0  # seconds between two pictures
 _SHARE = 2.0  # a picture that took a second is followed by so many without one
-_LONGEST_TRACE = 300
-_MOST_TRACES = 200
+_FILLING = 1.0  # seconds for the trace between two pictures, where nothing new had to be computed for the first
+_QUICK = 0.25
 _ALIVE = 15.0  # seconds after which a stream without news says that it is alive
 _LONGEST = 600.0
 
@@ -50,12 +51,12 @@ class Topic:
 
 
 class Live:
-    """The streams of one process. picture: what is shown of a campaign."""
+    """The streams of one process. picture: what is shown of a campaign. history: what was shown of it before."""
 
-    def __init__(self, picture: Picture) -> None:
+    def __init__(self, picture: Picture, history: History) -> None:
         self._picture = picture
+        self._history = history
         self._topics: dict[str, Topic] = {}
-        self._traces: dict[str, list[list[Any]]] = {}
         self._closed = False
 
     def end_streams(self) -> None:
@@ -74,17 +75,19 @@ class Live:
 
     async def once(self, identity: str) -> dict[str, Any]:
         """One picture, with its trace."""
-        shown = await self._picture(identity)
-        trace = self._traces.pop(identity, [])
-        self._traces[identity] = trace  # the last one looked at is the last to be forgotten
-        if len(self._traces) > _MOST_TRACES:
-            del self._traces[next(iter(self._traces))]
-        heard = shown["heard"]
-        if heard and (not trace or trace[-1][0] < heard):
-            trace.append([heard, *(_range(estimate) for estimate in shown["estimates"])])
-            if len(trace) > _LONGEST_TRACE:
-                del trace[1:-1:2]
-        return shown | {"trace": trace}
+        shown = await self._shown(identity)
+        await self._history.fill(identity, _FILLING)
+        return shown | {"trace": self._history.trace(identity)}
+
+    async def _shown(self, identity: str) -> dict[str, Any]:
+        """One picture, with what is computed of its trace."""
+        try:
+            shown = await self._picture(identity)
+        except PrivquantError:  # deleted, for one
+            self._history.forget(identity)
+            raise
+        self._history.saw(identity, shown["heard"], shown["estimates"])
+        return shown | {"trace": self._history.trace(identity)}
 
     async def stream(self, identity: str) -> AsyncIterator[bytes]:
         """Server-sent events about one campaign, until the server stops or some minutes have passed."""
@@ -112,21 +115,16 @@ class Live:
         while topic.watchers and not self._closed:
             began = time.perf_counter()
             try:
-                topic.tell(_event("picture", await self.once(identity)))
-            except PrivquantError as error:  # deleted, for one
+                topic.tell(_event("picture", await self._shown(identity)))
+                quick = time.perf_counter() - began < _QUICK
+                await self._history.fill(identity, _FILLING if quick else 0.0)
+            except PrivquantError as error:
                 topic.tell(_event("trouble", {"detail": str(error)}))
             except Exception as error:
                 _log.error("a live picture failed", exc_info=error)
                 topic.tell(_event("trouble", {"detail": "the server cannot show this at the moment"}))
             await asyncio.sleep(max(_SOONEST, _SHARE * (time.perf_counter() - began)))
         self._topics.pop(identity, None)
-
-
-def _range(estimate: dict[str, Any]) -> list[float | int | None]:
-    """The answer, and the range in which it typically lands, or where the data are lumpy what is certain."""
-    typical = estimate.get("typical") or {}
-    said = typical if typical.get("kind") == "smooth" else estimate.get("certain") or {}
-    return [estimate["value"], said.get("low"), said.get("high")]
 
 
 def _event(kind: str, form: dict[str, Any]) -> bytes:

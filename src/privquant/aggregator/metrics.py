@@ -11,6 +11,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 requests = Counter("privquant_requests", "Device requests by route and HTTP status", ["route", "status"])
 refusals = Counter("privquant_refusals", "Device requests refused, by reason", ["reason"])
+campaign_refusals = Counter(
+    "privquant_campaign_refusals",
+    "Device requests refused, by campaign, in steps",
+    ["campaign", "reason"],
+)
 duplicates = Counter("privquant_duplicates", "Reports that were counted before and not again")
 pins = Counter("privquant_queries_given", "Queries given to a token for the first time")
 groups = Histogram(

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from privquant.errors import PrivquantError
 
@@ -37,6 +37,7 @@ CONTENT_POLICY = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """Of every page: whatever came to stand in it, no browser would run it, or fetch anything from elsewhere."""
+_PACKED = {"content-encoding": "gzip"}
 HEADERS = SECURITY | {"cache-control": "no-store", "content-security-policy": CONTENT_POLICY}
 
 
@@ -73,7 +74,7 @@ def page_files() -> dict[str, PageFile]:
 def _read(path: Path) -> PageFile:
     body = path.read_bytes()
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-    return PageFile(body, gzip.compress(body, 9, mtime=0), _MEDIA[path.suffix], tag)
+    return PageFile(body, _packed(body), _MEDIA[path.suffix], tag)
 
 
 @cache
@@ -118,7 +119,22 @@ def serve_file(name: str, request: Request) -> Response | None:
     headers = SECURITY | {"cache-control": "no-cache", "etag": file.tag, "vary": "accept-encoding"}
     if file.tag in request.headers.get("if-none-match", ""):
         return Response(None, 304, headers)
-    body = file.body
-    if "gzip" in request.headers.get("accept-encoding", ""):
-        body, headers = file.packed, headers | {"content-encoding": "gzip"}
-    return Response(body, 200, headers, file.media)
+    if _takes_gzip(request):
+        return Response(file.packed, 200, headers | _PACKED, file.media)
+    return Response(file.body, 200, headers, file.media)
+
+
+def serve_page(page: str, request: Request, status: int = 200) -> Response:
+    """A page, compressed where the browser takes that. It holds no secret that its length could tell."""
+    headers = HEADERS | {"vary": "accept-encoding"}
+    if _takes_gzip(request):
+        return HTMLResponse(_packed(page.encode()), status, headers | _PACKED)
+    return HTMLResponse(page, status, headers)
+
+
+def _takes_gzip(request: Request) -> bool:
+    return "gzip" in request.headers.get("accept-encoding", "")
+
+
+def _packed(body: bytes) -> bytes:
+    return gzip.compress(body, 9, mtime=0)

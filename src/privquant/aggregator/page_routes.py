@@ -12,9 +12,10 @@ from fastapi import FastAPI, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import HTMLResponse
 
+from privquant.aggregator.bare_page import missing_page
 from privquant.aggregator.forms import CAMPAIGN_ID
-from privquant.aggregator.invite_page import invite_page, missing_page, room_page
-from privquant.aggregator.page_files import HEADERS, PREFIX, SECURITY, serve_file
+from privquant.aggregator.invite_page import invite_page, room_page
+from privquant.aggregator.page_files import PREFIX, SECURITY, serve_file, serve_page
 from privquant.aggregator.replies import RequestRefused
 from privquant.aggregator.service import Service
 from privquant.aggregator.shuffle_page import shuffled_page
@@ -69,15 +70,15 @@ def add_join_pages(app: FastAPI, service: Service) -> None:
             )
         view = await service.cache.view(id) if re.fullmatch(CAMPAIGN_ID, id) else None
         if view is None:
-            return HTMLResponse(missing_page("../"), 404, HEADERS)
+            return serve_page(missing_page("../"), request, 404)
         if view.manifest.shuffle is not None:
-            return HTMLResponse(shuffled_page(view.manifest, at_shuffler=False), 200, HEADERS)
-        return HTMLResponse(invite_page(view.manifest, view.state, f"{service.settings.url}/c/{id}"), 200, HEADERS)
+            return serve_page(shuffled_page(view.manifest, at_shuffler=False), request)
+        return serve_page(invite_page(view.manifest, view.state, f"{service.settings.url}/c/{id}"), request)
 
     @app.head("/join", include_in_schema=False)
     @app.get("/join", tags=["devices"], summary="A code to scan, for a room", response_class=HTMLResponse)
-    async def room() -> Response:
-        return HTMLResponse(room_page(), 200, HEADERS)
+    async def room(request: Request) -> Response:
+        return serve_page(room_page(), request)
 
     code: dict[str, Any] = {"content": {"image/svg+xml": {"schema": {"type": "string"}}}, "description": "OK"}
 

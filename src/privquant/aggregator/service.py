@@ -19,6 +19,7 @@ from privquant.aggregator.devices import DeviceRoutes
 from privquant.aggregator.estimator import Estimator
 from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.health import PROBE_SECONDS, Health
+from privquant.aggregator.history import History
 from privquant.aggregator.keys import KeyMissing, KeyUnusable, open_keys
 from privquant.aggregator.live import Live
 from privquant.aggregator.logs import say
@@ -35,6 +36,7 @@ from privquant.wire import Manifest, fingerprint
 
 _SWEEP = 10.0  # seconds between two sweeps of what the database itself remembers
 _SEAL = 1.0
+_HISTORY = 0.5
 _TICK = 4.0  # seconds; who was asked and stays away frees its place after the second tick
 _ANNOUNCE = 0.25
 _DEADLINES = 5.0
@@ -85,12 +87,14 @@ class Service:
             self.store, self.cache.refresh_one, Snapshots(self.engine, self.settings.snapshot_reports).advance
         )
         self._estimator = Estimator()
-        self.live = Live(partial(picture, self.campaigns, self._estimator))
+        history = History(self.engine, self._estimator)
+        self.live = Live(partial(picture, self.campaigns, self._estimator), history)
         self.group.start()
         self._repeat("refresh", self.settings.refresh, self.cache.refresh)
         self._repeat("publish", self.settings.publish, self._publish)
         self._repeat("announce", 0.01, self._announce)
         self._repeat("seal", _SEAL, self._seal)
+        self._repeat("history", _HISTORY, history.note)
         self._repeat("tick", _TICK, self._tick)
         for name, work in (("probe", self._probe), ("keys", self._check_keys)):
             await self._done(name, work)  # nobody is told "ready" before it is known

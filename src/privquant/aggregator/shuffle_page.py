@@ -44,8 +44,3 @@ def shuffled_page(manifest: Manifest, *, at_shuffler: bool) -> str:
     )
     head = head_of(SCRIPT, "../", STYLE) if at_shuffler else _STYLED
     return PAGE.format(title=escape(manifest.question), head=head, mark="", body=body)
-
-
-def missing_page() -> str:
-    body = "<p>The address may be incomplete, or the campaign was deleted.</p>"
-    return PAGE.format(title="There is no such campaign", head=_STYLED, mark="", body=body)

@@ -37,6 +37,8 @@ def register(app: typer.Typer) -> None:
         "link": link,
         "close": close,
         "delete": delete,
+        "backup": backup,
+        "restore": restore,
     }
     for name, command in commands.items():
         group.command(name)(command)
@@ -241,6 +243,29 @@ def delete(
             db.execute("DELETE FROM campaign WHERE no = ?", (found.no,))
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     typer.echo("erased", err=True)
+
+
+def backup(
+    target: Annotated[Path, typer.Argument(help="Folder to make; it must not exist.")],
+    data: Data = None,
+) -> None:
+    """Copy key, books and batches that are ready, also while the shuffler runs. The copy's campaigns are closed."""
+    from privquant.shuffler.backup import backup as copy
+
+    copy(_existing(data), target)
+    typer.echo(f"copied to {target}; it is as secret as the key in it", err=True)
+
+
+def restore(
+    source: Annotated[Path, typer.Argument(help="Folder made by `backup`.")],
+    data: Data = None,
+) -> None:
+    """Make a backup the shuffler of an empty data folder. It forwards what lay ready and takes nothing any more."""
+    from privquant.shuffler.backup import restore as put_back
+
+    settings = _settings({"data": data})
+    put_back(settings, source)
+    typer.echo(f"restored to {settings.data}; its campaigns are closed, open rounds are dropped", err=True)
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

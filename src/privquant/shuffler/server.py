@@ -13,17 +13,18 @@ from dataclasses import replace
 from typing import IO, Any
 
 import uvicorn
-from starlette.responses import HTMLResponse, Response
+from starlette.requests import Request
+from starlette.responses import Response
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from privquant import wire
 from privquant.aggregator import connections, logs
-from privquant.aggregator.bare_page import file_reply
+from privquant.aggregator.bare_page import file_reply, missing_page
 from privquant.aggregator.bodies import Hangup, Held, RequestBody
 from privquant.aggregator.causes import cause_of
-from privquant.aggregator.page_files import HEADERS
+from privquant.aggregator.page_files import serve_page
 from privquant.aggregator.replies import Receive, Reply, RequestRefused, Scope, Send, problem
-from privquant.aggregator.shuffle_page import missing_page, shuffled_page
+from privquant.aggregator.shuffle_page import shuffled_page
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.shuffler.service import Service
 from privquant.shuffler.settings import Settings, settings_from
@@ -74,8 +75,8 @@ class App:
             return problem("not-found", "an invite is answered with `privquant answer`; only browsers get a page")
         view = await self._service.view_of(scope["path"].removeprefix("/c/"))
         if view is None:
-            return HTMLResponse(missing_page(), 404, HEADERS)
-        return HTMLResponse(shuffled_page(view.manifest, at_shuffler=True), 200, HEADERS)
+            return serve_page(missing_page("../"), Request(scope), 404)
+        return serve_page(shuffled_page(view.manifest, at_shuffler=True), Request(scope))
 
     def _health(self, scope: MutableMapping[str, Any]) -> Reply:
         if scope["path"] == "/healthz":

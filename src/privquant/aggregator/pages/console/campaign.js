@@ -252,10 +252,10 @@ function allowed(name, state) {
 
 function refusals(found) {
   const rows = Object.entries(found).sort((one, other) => other[1] - one[1]);
-  if (rows.length === 0) return [el("p", { class: "quiet", text: "None since the server's start." })];
+  if (rows.length === 0) return [el("p", { class: "quiet", text: "None to tell of since the server's start." })];
   return [
     el("ul", { class: "plain" }, rows.map(([reason, many]) => el("li", { text: `${reason}: ${count(many)}` }))),
-    el("p", { class: "quiet", text: "All campaigns of this server since its start." }),
+    el("p", { class: "quiet", text: "Of this campaign since the server's start, told in batches like the answers." }),
   ];
 }
 

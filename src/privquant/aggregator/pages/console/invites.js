@@ -1,8 +1,8 @@
-// Handing out invites: one-time ones as a file, or one open link with its code.
+// Handing out invites: one-time ones as a file, or one open link with its QR code.
 
 import { el, replace } from "../shared/dom.js";
 import { postForText } from "./api.js";
-import { codeOf, linkOf, makeLink, outOfReach, roomAddress } from "./links.js";
+import { codeText, codedBox, linkOf, makeLink, outOfReach, qrOf, roomAddress } from "./links.js";
 import { save } from "./save.js";
 
 /** The part of a campaign's view about invites. planned: how many people it was planned for. */
@@ -20,21 +20,24 @@ export function invitesPart(campaign, planned, trouble) {
   };
   const many = number("invites", planned);
   const places = number("places", planned);
+  const [coded, codedLine] = codedBox();
   const file = guarded(async () => {
     const text = await postForText(`v1/campaigns/${campaign}/invites`, { count: Number(many.value) });
     save(text, `invites-${campaign.slice(0, 8)}.csv`, "text/csv");
   });
   const link = guarded(async () => {
-    await makeLink(campaign, Number(places.value));
+    await makeLink(campaign, Number(places.value), coded.checked);
     await show();
   });
   const show = async () => {
-    const invite = linkOf(campaign);
-    if (invite === null) return;
+    const made = linkOf(campaign);
+    if (made === null) return;
+    const { invite, code } = made;
     const hint = outOfReach(invite);
     replace(
       shown,
-      el("div", { class: "qr small", role: "img", "aria-label": "QR code of the open link" }, await codeOf(invite)),
+      el("div", { class: "qr small", role: "img", "aria-label": "QR code of the open link" }, await qrOf(invite)),
+      code === null ? null : el("p", {}, "Code to type: ", el("strong", { class: "code", text: codeText(code) })),
       hint === null ? null : el("p", { class: "quiet", text: hint }),
       el("p", {}, el("label", { for: "link", text: "Open link" }), el("input", { id: "link", type: "text", readonly: true, value: invite })),
       el("p", {},
@@ -54,6 +57,7 @@ export function invitesPart(campaign, planned, trouble) {
       el("p", {}, el("label", { for: "places", text: "Link for a room, places" }), places),
       el("button", { type: "submit", class: "second", text: "Make the link" }),
     ),
+    codedLine,
     el("p", { class: "quiet", text: "One open link a campaign: a new one replaces the old, places taken stay taken. An open link cannot prevent that somebody answers from several browsers; one-time invites do." }),
     fault,
     shown,

@@ -1,20 +1,34 @@
 // Open links made in this tab. The server keeps only their hashes, so a link that is not here must be made anew.
 
+import { el } from "../shared/dom.js";
 import { postForText, post } from "./api.js";
 
 const made = new Map();
 
+/** {invite, code} of the link this tab has made for a campaign; code is null where none is needed. */
 export function linkOf(campaign) {
   return made.get(campaign) ?? null;
 }
 
-export async function makeLink(campaign, places) {
-  const { invite } = await post(`v1/campaigns/${campaign}/link`, { places });
-  made.set(campaign, invite);
-  return invite;
+/** coded: it needs a code that is typed beside it, so that the address alone can be passed around. */
+export async function makeLink(campaign, places, coded) {
+  const { invite, code } = await post(`v1/campaigns/${campaign}/link`, { places, code: coded });
+  made.set(campaign, { invite, code: code ?? null });
 }
 
-/** The address that shows the link's code to a room, for anybody to open. */
+/** A code as it is read out and written on a wall: two groups of four. */
+export function codeText(code) {
+  return `${code.slice(0, 4)}-${code.slice(4)}`;
+}
+
+/** The box that asks for a link with a code, and the line it stands in. */
+export function codedBox() {
+  const box = el("input", { id: "coded", type: "checkbox" });
+  const label = el("label", { for: "coded", text: "People must also type a code that I tell them" });
+  return [box, el("p", { class: "consent" }, box, label)];
+}
+
+/** The address that shows the link's QR code to a room, for anybody to open. */
 export function roomAddress(invite) {
   const [address, fragment] = invite.split("#");
   const cut = address.lastIndexOf("/c/");
@@ -33,8 +47,8 @@ export function outOfReach(invite) {
   return null;
 }
 
-/** The code of an invite as an SVG element. */
-export async function codeOf(invite) {
+/** The QR code of an invite as an SVG element. */
+export async function qrOf(invite) {
   const text = await postForText("v1/qr", { invite });
   return document.importNode(new DOMParser().parseFromString(text, "image/svg+xml").documentElement, true);
 }

@@ -2,7 +2,7 @@
 
 import { el, replace } from "../shared/dom.js";
 import { follow } from "./api.js";
-import { codeOf, linkOf, makeLink, outOfReach } from "./links.js";
+import { codeText, codedBox, linkOf, makeLink, outOfReach, qrOf } from "./links.js";
 import { count, quantile, range, value } from "./words.js";
 
 export function roomView(place, id, trouble) {
@@ -19,11 +19,13 @@ export function roomView(place, id, trouble) {
   );
   let planned = 0;
   const draw = async () => {
-    const invite = linkOf(id);
-    if (invite === null) return replace(code, ask());
+    const link = linkOf(id);
+    if (link === null) return replace(code, ask());
+    const { invite, code: typed } = link;
     const hint = outOfReach(invite);
     return replace(code,
-      el("div", { class: "qr", role: "img", "aria-label": "QR code to answer" }, await codeOf(invite)),
+      el("div", { class: "qr", role: "img", "aria-label": "QR code to answer" }, await qrOf(invite)),
+      typed === null ? null : el("p", { class: "room-typed" }, "Code: ", el("strong", { class: "code", text: codeText(typed) })),
       el("p", {}, el("a", { href: invite, target: "_blank", rel: "noreferrer", text: "Answer on this device" })),
       hint === null ? null : el("p", { class: "quiet", text: hint }),
     );
@@ -33,12 +35,14 @@ export function roomView(place, id, trouble) {
   };
   const ask = () => {
     const places = el("input", { id: "places", type: "number", min: "1", required: true, value: Math.max(1, planned) });
+    const [coded, codedLine] = codedBox();
     const make = (event) => {
       event.preventDefault();
-      makeLink(id, Number(places.value)).then(draw).catch(failed);
+      makeLink(id, Number(places.value), coded.checked).then(draw).catch(failed);
     };
     return el("form", { class: "card", onsubmit: make },
       el("p", {}, el("label", { for: "places", text: "Places of the link" }), places),
+      codedLine,
       el("button", { type: "submit", text: "Make a link for the room" }),
       el("p", { class: "quiet", text: "A link made here is known to this tab alone. A new one replaces the old." }),
     );

@@ -2,6 +2,7 @@
 //
 //     looking                       the campaign is fetched and checked; nothing is drawn
 //     asking {manifest}             what is asked is known; the person may type a number
+//     coding {wrong}                the open link needs a code that is told apart from it; wrong: one was given
 //     sending {sent, code}          the number was given; `sent` is the request with the bit, once there is one
 //     waiting {until, code, drawn}  not now: tries again by itself; drawn: the bit exists and will only be resent
 //     answered {receipt, sent}      acknowledged, now or on an earlier visit
@@ -10,8 +11,10 @@
 // What was typed is held in a variable of this object while it is needed, and nowhere else. A page that was closed
 // before the coin was thrown has forgotten it; after, the device has the bit in its ledger and sends that.
 
-import { Device, NotAnswered, TryLater } from "../../js/src/browser.js";
-import { ACKED } from "../../js/src/answer-states.js";
+import { ACKED } from "../../js/src/answers.js";
+import { AnsweringDevice } from "../../js/src/device.js";
+import { IndexedDbLedger } from "../../js/src/ledger-indexeddb.js";
+import { NotAnswered, TryLater } from "../../js/src/refusals.js";
 import { lookOnly, policyOf } from "./policy.js";
 import { WatchedTransport } from "./watched.js";
 
@@ -27,6 +30,7 @@ export class Answering {
     this.sent = null;
     this.code = "";
     this.answering = false;
+    this.given = null;
     this.wake = null;
   }
 
@@ -44,9 +48,15 @@ export class Answering {
   }
 
   /** Throw the coin for `value`, send the bit, and come back until it is acknowledged or refused. */
-  async answer(value) {
-    await this.device.ledger.constructor.persist?.();
-    await this.#until(() => this.#answer(value));
+  async answer(value, typed = null) {
+    await IndexedDbLedger.persist();
+    this.given = { value, typed };
+    await this.#until(() => this.#answer(value, typed));
+  }
+
+  /** Go on with the code that was asked for. */
+  withCode(typed) {
+    return this.answer(this.given.value, typed);
   }
 
   /** Try again now instead of later. */
@@ -55,10 +65,11 @@ export class Answering {
   }
 
   /** NaN stands for "what was drawn before": it can be resent, and no coin can be thrown for it. */
-  async #answer(value) {
+  async #answer(value, typed = null) {
     this.answering = true;
     this.#tell({ state: "sending" });
-    const receipt = await this.device.answer(this.address, value);
+    const receipt = await this.device.answer(this.address, value, { code: typed });
+    this.given = null;
     this.#tell({ state: "answered", receipt });
   }
 
@@ -100,13 +111,19 @@ export class Answering {
   }
 
   #refused(error) {
+    if (this.code === "wrong-link" && this.given !== null) {
+      return this.#tell({ state: "coding", wrong: this.given.typed !== null || /[#&]c=/.test(this.address) });
+    }
+    this.given = null;
     const known = error instanceof NotAnswered;
     this.#tell({ state: "refused", reason: known ? error.reason : "fault", text: error.message });
     if (!known) throw error;
+    return undefined;
   }
 
   #device(policy) {
-    return new Device(policy, { patience: PATIENCE, transport: new WatchedTransport((seen) => this.#seen(seen)) });
+    const transport = new WatchedTransport((seen) => this.#seen(seen));
+    return new AnsweringDevice(policy, { ledger: new IndexedDbLedger(), transport, patience: PATIENCE });
   }
 
   #seen({ what, body, failed = "" }) {

@@ -1,6 +1,6 @@
 // The join page: an invite opened in a browser. Without script the page below it stays as it is.
 
-import { whatIsMissing } from "../../js/src/browser.js";
+import { whatIsMissing } from "../../js/src/platform.js";
 import { all, choose, chosen } from "../shared/languages.js";
 import { el, replace } from "../shared/dom.js";
 import { Answering } from "./answering.js";
@@ -16,6 +16,7 @@ const view = new JoinView({
   campaignState: document.body.dataset.state,
   own: document.querySelector("#own"),
   onAnswer: (value) => answering.answer(value),
+  onCode: (typed) => answering.withCode(typed),
   onHurry: () => answering.hurry(),
 });
 

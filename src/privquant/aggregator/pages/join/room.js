@@ -5,6 +5,7 @@ import { chosen } from "../shared/languages.js";
 import { el, replace } from "../shared/dom.js";
 import { lookOnly } from "./policy.js";
 import { Numbers } from "./numbers.js";
+import words from "./room-words.js";
 
 const place = document.querySelector("#app");
 
@@ -22,8 +23,7 @@ function invite() {
 async function show() {
   const code = chosen();
   document.documentElement.lang = code;
-  const { default: words } = await import(`./words-${code}.js`);
-  const { room } = words;
+  const room = words[code];
   const address = invite();
   document.querySelector("#plain").remove();
   place.hidden = false;

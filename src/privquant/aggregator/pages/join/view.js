@@ -1,15 +1,16 @@
 // The join page as it looks in each state of `Answering`.
 
-import { Coin } from "../../js/src/browser.js";
+import { Coin } from "../../js/src/coin.js";
+import { typedCode } from "../../js/src/form.js";
 import { el, marked, replace } from "../shared/dom.js";
-import { readValue } from "./value.js";
+import { readValue } from "./numbers.js";
 
 const MUCH = 2; // an epsilon above this protects so little that the page asks before it answers
 
 export class JoinView {
   /** campaignState: what the server says of the campaign; own: the part of the page about programs of one's own. */
-  constructor({ place, title, campaignState, own, onAnswer, onHurry }) {
-    Object.assign(this, { place, title, campaignState, own, onAnswer, onHurry });
+  constructor({ place, title, campaignState, own, onAnswer, onCode, onHurry }) {
+    Object.assign(this, { place, title, campaignState, own, onAnswer, onCode, onHurry });
     this.typed = "";
     this.shown = null;
     this.ticking = null;
@@ -48,6 +49,8 @@ export class JoinView {
         return [this.#title(this.words.looking)];
       case "asking":
         return this.#form(state);
+      case "coding":
+        return this.#coding(state);
       case "sending":
         return this.#sending(state);
       case "waiting":
@@ -66,17 +69,7 @@ export class JoinView {
   #form({ manifest }) {
     const { form } = this.words;
     const { domain, epsilon } = manifest;
-    const input = el("input", {
-      id: "value",
-      name: "value",
-      type: "text",
-      inputmode: "edges" in domain ? "decimal" : "numeric",
-      autocomplete: "off",
-      autocapitalize: "off",
-      spellcheck: "false",
-      required: true,
-      "aria-describedby": "value-hint value-fault",
-    });
+    const input = field("value", { inputmode: "edges" in domain ? "decimal" : "numeric" });
     input.value = this.typed;
     input.addEventListener("input", () => {
       this.typed = input.value;
@@ -120,6 +113,37 @@ export class JoinView {
         consent,
         fault,
         el("button", { type: "submit", text: form.send }),
+      ),
+    ];
+  }
+
+  /** The code that an open link may need; the number that was typed waits for it. */
+  #coding({ wrong }) {
+    const { coding } = this.words;
+    const input = field("code");
+    const fault = el("p", { class: "fault", id: "code-fault", role: "alert", text: wrong ? coding.wrong : "" });
+    const submit = (event) => {
+      event.preventDefault();
+      try {
+        typedCode(input.value);
+      } catch {
+        input.setAttribute("aria-invalid", "true");
+        fault.textContent = coding.malformed;
+        input.focus();
+        return;
+      }
+      this.onCode(input.value);
+    };
+    return [
+      this.#title(coding.title),
+      el(
+        "form",
+        { onsubmit: submit, novalidate: true },
+        el("label", { for: "code", text: coding.label }),
+        input,
+        el("p", { class: "hint", id: "code-hint", text: coding.hint }),
+        fault,
+        el("button", { type: "submit", text: coding.send }),
       ),
     ];
   }
@@ -274,4 +298,18 @@ export class JoinView {
   #decimal(text) {
     return this.numbers.short(Number(text), 4);
   }
+}
+
+/** A field that keeps what is typed as it is typed, described by the hint and the fault of the same name. */
+function field(id, attributes = {}) {
+  return el("input", {
+    id,
+    type: "text",
+    autocomplete: "off",
+    autocapitalize: "off",
+    spellcheck: "false",
+    required: true,
+    "aria-describedby": `${id}-hint ${id}-fault`,
+    ...attributes,
+  });
 }

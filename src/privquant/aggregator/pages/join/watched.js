@@ -1,8 +1,7 @@
 // The device's transport, watched: the page shows what leaves it because it sees the very requests.
 
-import { FetchTransport } from "../../js/src/browser.js";
-
-const TYPE = "urn:privquant:problem:";
+import { parseProblem } from "../../js/src/exchange.js";
+import { FetchTransport } from "../../js/src/transport-fetch.js";
 
 /** Sends as the device's own transport does, and tells `seen` of each request, and of each that failed, by its code. */
 export class WatchedTransport extends FetchTransport {
@@ -12,27 +11,15 @@ export class WatchedTransport extends FetchTransport {
   }
 
   async send(origin, request) {
-    this.seen({ what: request.path.split("/").at(-1), body: textOf(request.body) });
+    const body = request.body === null ? "" : new TextDecoder().decode(request.body);
+    this.seen({ what: request.path.split("/").at(-1), body });
     try {
       const answer = await super.send(origin, request);
-      if (answer.status >= 400) this.seen({ failed: codeOf(answer.body) });
+      if (answer.status >= 400) this.seen({ failed: parseProblem(answer.status, answer.body).code });
       return answer;
     } catch (error) {
       this.seen({ failed: "lost" });
       throw error;
     }
-  }
-}
-
-function textOf(body) {
-  return body === null ? "" : new TextDecoder().decode(body);
-}
-
-function codeOf(body) {
-  try {
-    const { type } = JSON.parse(textOf(body));
-    return String(type).startsWith(TYPE) ? String(type).slice(TYPE.length) : "";
-  } catch {
-    return ""; // a proxy's refusal has any form
   }
 }

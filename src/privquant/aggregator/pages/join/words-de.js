@@ -31,6 +31,14 @@ export default {
       consent: "Bitte erst das Kästchen ankreuzen, oder die Seite verlassen: Es wurde nichts geworfen.",
     },
   },
+  coding: {
+    title: "Dieser Link braucht einen Code",
+    label: "Code",
+    hint: "Acht Buchstaben und Ziffern, von der Person, die Sie einlädt. Groß oder klein und Striche sind gleich. Noch ist nichts geworfen.",
+    wrong: "Das ist nicht der Code dieses Links, oder der Link wurde durch einen neueren ersetzt.",
+    malformed: "Ein Code hat acht Buchstaben und Ziffern.",
+    send: "Weiter",
+  },
   tells: {
     title: "Was das Bit über Sie verrät",
     steps: [
@@ -63,7 +71,6 @@ export default {
   sending: {
     title: "Wird gesendet",
     asking: "Der Server wird nach seiner Frage gefragt ...",
-    asked: (asked) => `Ist Ihre Zahl höchstens ${asked}?`,
     bit: { 1: "ja", 0: "nein" },
     sealed: "Das versiegelte Bit wird gesendet.",
     says: (bit) => `Dieses Bit wird gesendet: ${bit}`,
@@ -130,7 +137,6 @@ export default {
     },
     codes: {
       "unknown-token": "Diese Einladung gehört nicht zu der Umfrage.",
-      "wrong-link": "Dieser Link gehört nicht zu der Umfrage oder wurde durch einen neuen ersetzt.",
       "token-spent": "Diese Einladung wurde schon benutzt, in einem anderen Browser.",
       "link-exhausted": "Alle Plätze dieses Links sind vergeben.",
       "campaign-complete": "Es haben so viele geantwortet wie vorgesehen.",
@@ -154,13 +160,4 @@ export default {
   campaign: "Umfrage",
   key: "Schlüssel des Veranstalters",
   seconds: (n) => (n < 90 ? `${n} s` : n < 5400 ? `${Math.round(n / 60)} min` : `${Math.round(n / 3600)} h`),
-  room: {
-    title: "Scannen und mit einem Bit antworten",
-    text: "Richten Sie die Kamera Ihres Telefons auf den Code. Ihre Zahl bleibt auf dem Telefon; hinaus geht ein Ja oder Nein, von einer Münze verwischt.",
-    flip: (flip) => `Mit einer Wahrscheinlichkeit von ${flip} sendet das Telefon das Gegenteil der Wahrheit.`,
-    here: "Auf diesem Gerät antworten",
-    none: "Diese Adresse hat keinen offenen Link. Die Konsole des Veranstalters macht einen: \"Link for a room\".",
-    failed: "Der Code kann nicht gezeichnet werden: Dieser Link gehört zu keiner Umfrage dieses Servers.",
-    code: "QR-Code des Links zum Antworten",
-  },
 };

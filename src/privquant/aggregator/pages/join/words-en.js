@@ -31,6 +31,14 @@ export default {
       consent: "Please tick the box first, or leave the page: nothing was drawn.",
     },
   },
+  coding: {
+    title: "This link needs a code",
+    label: "Code",
+    hint: "Eight letters and digits, told by who invited you. Capitals and dashes do not matter. Nothing has been drawn yet.",
+    wrong: "This is not the code of this link, or the link was replaced by a newer one.",
+    malformed: "A code has eight letters and digits.",
+    send: "Go on",
+  },
   tells: {
     title: "What the bit tells about you",
     steps: [
@@ -62,7 +70,6 @@ export default {
   sending: {
     title: "Sending",
     asking: "The server is asked for its question ...",
-    asked: (asked) => `Is your number at most ${asked}?`,
     bit: { 1: "yes", 0: "no" },
     sealed: "The sealed bit is being sent.",
     says: (bit) => `This bit is being sent: ${bit}`,
@@ -129,7 +136,6 @@ export default {
     },
     codes: {
       "unknown-token": "This invite is not one of the campaign's.",
-      "wrong-link": "This link is not the campaign's, or was replaced by a newer one.",
       "token-spent": "This invite was used before, in another browser.",
       "link-exhausted": "All places of this link are taken.",
       "campaign-complete": "As many people as planned have answered.",
@@ -153,13 +159,4 @@ export default {
   campaign: "Campaign",
   key: "Key of the issuer",
   seconds: (n) => (n < 90 ? `${n} s` : n < 5400 ? `${Math.round(n / 60)} min` : `${Math.round(n / 3600)} h`),
-  room: {
-    title: "Scan and answer with one bit",
-    text: "Point the camera of your phone at the code. Your number stays on your phone; what leaves it is a yes or no, blurred by a coin.",
-    flip: (flip) => `With a chance of ${flip} the phone sends the opposite of the truth.`,
-    here: "Answer on this device",
-    none: "This address has no open link. The organiser's console makes one: \"Link for a room\".",
-    failed: "The code cannot be drawn: this link is not one of this server's campaigns.",
-    code: "QR code of the link to answer",
-  },
 };
