@@ -34,22 +34,19 @@ from privquant.protocols.isotonic.allocation import (
     phase_at,
     queries_for,
     side_row,
-    thresholds_for,
 )
 from privquant.protocols.isotonic.epochs import (
     ANCHOR_PLACES,
     BULK,
     KINDS,
-    SEARCH,
     Arrivals,
-    choose_kept,
+    decide,
     forget,
     in_bulk,
     is_due,
     judge,
     new_arrivals,
     note,
-    rebuild,
 )
 from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate
 from privquant.protocols.isotonic.prior import Search
@@ -84,7 +81,8 @@ class _Run(NamedTuple):
     liars:     how many of the first 0, 1, .. users asked are liars; a single 0 if none is.
     lie:       the bit they send, or -1: the answer to a fake value, through the coin.
     fake:      the index of that value.
-    withheld:  whether what liars send comes after all others.
+    withheld:  whether what liars send comes after all others; a fixed round waits for all its reports.
+    flight:    users asked before the first is heard; 0 in rounds.
     """
 
     values: Ints
@@ -98,6 +96,7 @@ class _Run(NamedTuple):
     lie: int
     fake: int
     withheld: bool
+    flight: int
 
 
 def supports(template: Protocol, draw: str, schedule: Schedule = SUGGESTED) -> bool:
@@ -153,7 +152,8 @@ def outcomes(
         np.zeros(1, np.int64),
         -1 if attack is None or fake is not None else attack.bit,
         0 if fake is None else fake,
-        attack is not None and attack.withheld,
+        attack is not None and attack.withheld and template.rounds is None,
+        flight,
     )
     quantiles, roles = len(template.quantiles), template.course.roles
     anchors = ANCHOR_PLACES if template.course.epochs > 0 else 0
@@ -168,24 +168,13 @@ def outcomes(
     likely = np.empty((trials, 0 if likelihood_ratio is None else quantiles, 2), np.int64)
     evidence, dropped = np.zeros(trials), np.zeros(trials)
     for trial in range(trials):
-        clear(table)
-        forget(arrivals)
-        fill(crowd, sample.n)
         if attack is not None:
             liars = attack.liars(template.users, rng)
             run = run._replace(liars=np.concatenate(([0], np.cumsum(liars))))
-        if template.rounds is not None:
-            _fixed_rounds(table, crowd, template.search, template.course, run, rng)
-        elif flight:
-            _in_flight(table, arrivals, crowd, template.search, template.course, run, flight, rng)
-        else:
-            _in_batches(table, arrivals, crowd, template.search, template.course, run, rng)
+        _trial(table, arrivals, crowd, template.search, template.course, run, rng, found[trial], ends[trial])
         if template.course.epochs > 0:
-            evidence[trial] = _believe(table, arrivals, template.search)
+            evidence[trial] = arrivals.evidence[0]
             dropped[trial] = 1.0 - arrivals.kept.mean()
-        answers(table, template.search, template.course, found[trial])
-        if roles == 3:
-            certified(table, template.search, template.course, ends[trial])
         if likelihood_ratio is not None:
             _likely(table, template.search, template.course, likelihood_ratio, likely[trial])
     return Outcomes(found, ends, likely, evidence, dropped)
@@ -250,23 +239,21 @@ def _told(
 
 
 @njit(cache=True)
-def _believe(table: Table, arrivals: Arrivals, search: Search) -> float:
-    """At the end: which epochs the answer believes, and a table of those; the largest contradiction ever met."""
-    before = arrivals.kept.copy()
-    found = choose_kept(arrivals, arrivals.kept.size, arrivals.kept)
-    if (before != arrivals.kept).any():
-        rebuild(table, search, arrivals, arrivals.kept)
-    return max(found, float(arrivals.evidence[0]))
-
-
-@njit(cache=True)
 def _hear(
-    table: Table, arrivals: Arrivals, search: Search, course: Course, phase: int, side: int, row: Ints
+    table: Table,
+    arrivals: Arrivals,
+    search: Search,
+    course: Course,
+    phase: int,
+    side: int,
+    threshold: int,
+    reports: int,
+    ones: int,
 ) -> None:
-    """Take in one row of (threshold, reports, ones)."""
-    if row[1] > 0 and (course.epochs == 0 or note(arrivals, row[0], phase, row[1], row[2])):
+    """Take in what is reported of one threshold."""
+    if reports > 0 and (course.epochs == 0 or note(arrivals, threshold, phase, reports, ones)):
         kind = phase % KINDS if course.epochs > 0 else phase
-        add_counts(table, search, 0, side, kind == BULK, row[0], row[1], row[2])
+        add_counts(table, search, 0, side, kind == BULK, threshold, reports, ones)
 
 
 @njit(cache=True)
@@ -291,6 +278,36 @@ def _likely(table: Table, search: Search, course: Course, cut: float, out: Ints)
 
 
 @njit(cache=True)
+def _trial(
+    table: Table,
+    arrivals: Arrivals,
+    crowd: Crowd,
+    search: Search,
+    course: Course,
+    run: _Run,
+    rng: np.random.Generator,
+    found: Ints,
+    ends: Ints,
+) -> None:
+    """One run from its first user to its answers, and to the ends of its intervals if it has them.
+
+    The one kernel that Python calls: each that it calls is compiled with all that is behind it.
+    """
+    clear(table)
+    forget(arrivals)
+    fill(crowd, run.cumulative[run.cumulative.size - 1])
+    if run.flight > 0:
+        _in_flight(table, arrivals, crowd, search, course, run, rng)
+    else:
+        _in_batches(table, arrivals, crowd, search, course, run, rng)
+    if course.epochs > 0:
+        decide(arrivals, table, search, arrivals.kept.size)
+    answers(table, search, course, found)
+    if course.roles == 3:
+        certified(table, search, course, ends)
+
+
+@njit(cache=True)
 def _in_batches(
     table: Table,
     arrivals: Arrivals,
@@ -309,20 +326,29 @@ def _in_batches(
     held_back = 0
     asked = 0
     heard = 0
-    for count in run.sizes:
+    coin = 0
+    for turn in range(run.sizes.size):
+        count = run.sizes[turn]
         if course.epochs > 0 and is_due(arrivals, heard, run.users):
             judge(arrivals, table, search, heard, run.users)
         kind = allocate(course, asked, in_bulk(arrivals) if course.epochs > 0 else heard, count, arms)
+        if run.coins.size > 0:  # a fixed round is one quantile's
+            coin = run.coins[turn]
+            arms[:] = 0
+            arms[turn % arms.size] = count
         phase = phase_at(course, kind, heard)
         for arm in range(arms.size):
-            found = 0
+            start = ends[arm]
+            fresh = 0
             if arms[arm] > 0:
-                found = queries_for(table, search, course, phase, arm, asked, arms[arm], 0.5, out)
-            rows[:3, ends[arm] : ends[arm] + found] = out[:, :found]
-            ends[arm + 1] = ends[arm] + found
+                fresh = queries_for(table, search, course, phase, arm, asked, arms[arm], 0.5, out)
+            for k in range(fresh):
+                for column in range(3):
+                    rows[column, start + k] = out[column, k]
+            ends[arm + 1] = start + fresh
         for i in range(ends[arms.size]):
             rows[3, i], rows[4, i], rows[5, i], rows[6, i] = _told(
-                crowd, run, asked, rows[0, i], rows[1, i], 0, rng
+                crowd, run, asked, rows[0, i], rows[1, i], coin, rng
             )
             asked += rows[1, i]
             heard += rows[3, i]
@@ -330,16 +356,13 @@ def _in_batches(
             side = side_row(course.roles, arm)
             a, b = ends[arm], ends[arm + 1]
             if course.epochs == 0 and not run.withheld and b > a:
-                add_sorted(table, search, 0, side, kind == BULK, rows[0, a:b], rows[3, a:b], rows[4, a:b])
+                add_sorted(table, search, coin, side, kind == BULK, rows[0, a:b], rows[3, a:b], rows[4, a:b])
                 continue
             for i in range(a, b):
-                _hear(table, arrivals, search, course, rows[2, i], side, rows[np.array([0, 3, 4]), i])
+                _hear(table, arrivals, search, course, rows[2, i], side, rows[0, i], rows[3, i], rows[4, i])
                 if rows[5, i] > 0:
-                    late[:, held_back] = rows[np.array([0, 5, 6, 2, 0]), i]
-                    late[4, held_back] = side
-                    held_back += 1
-    for k in range(held_back):
-        _hear(table, arrivals, search, course, late[3, k], late[4, k], late[:3, k])
+                    held_back = _hold_back(late, held_back, rows[2, i], side, rows[0, i], rows[5, i], rows[6, i])
+    _hear_late(table, arrivals, search, course, late, held_back)
 
 
 @njit(cache=True)
@@ -350,21 +373,19 @@ def _in_flight(
     search: Search,
     course: Course,
     run: _Run,
-    flight: int,
     rng: np.random.Generator,
 ) -> None:
-    """`flight` users asked at first, then one for each that answers, in the order of asking."""
+    """`run.flight` users asked at first, then one for each that answers, in the order of asking."""
     arms = np.empty(course.roles * course.quantiles.size, np.int64)
     out = np.empty((3, MOST_ROWS), np.int64)
     queue = np.empty((3, run.users), np.int64)  # phase, arm, threshold of every user asked
-    row = np.empty(3, np.int64)
     late = np.empty((5, run.users if run.withheld else 0), np.int64)
     held_back = 0
     asked = 0
     answered = 0
     heard = 0
     while answered < run.users:
-        count = min(flight - (asked - answered), run.users - asked)
+        count = min(run.flight - (asked - answered), run.users - asked)
         if count > 0:
             if course.epochs > 0 and is_due(arrivals, heard, run.users):
                 judge(arrivals, table, search, heard, run.users)
@@ -381,35 +402,30 @@ def _in_flight(
                             queue[1, asked] = arm
                             queue[2, asked] = out[0, k]
                             asked += 1
-        row[0] = queue[2, answered]
-        row[1], row[2], back, back_ones = _told(crowd, run, answered, row[0], 1, 0, rng)
+        phase = queue[0, answered]
         side = side_row(course.roles, queue[1, answered])
-        _hear(table, arrivals, search, course, queue[0, answered], side, row)
+        threshold = queue[2, answered]
+        reports, ones, back, back_ones = _told(crowd, run, answered, threshold, 1, 0, rng)
+        _hear(table, arrivals, search, course, phase, side, threshold, reports, ones)
         if back > 0:
-            late[0, held_back] = row[0]
-            late[1, held_back] = back
-            late[2, held_back] = back_ones
-            late[3, held_back] = queue[0, answered]
-            late[4, held_back] = side
-            held_back += 1
-        heard += row[1]
+            held_back = _hold_back(late, held_back, phase, side, threshold, back, back_ones)
+        heard += reports
         answered += 1
-    for k in range(held_back):
-        _hear(table, arrivals, search, course, late[3, k], late[4, k], late[:3, k])
+    _hear_late(table, arrivals, search, course, late, held_back)
 
 
 @njit(cache=True)
-def _fixed_rounds(
-    table: Table, crowd: Crowd, search: Search, course: Course, run: _Run, rng: np.random.Generator
-) -> None:
-    out = np.empty((2, SPREAD_POINTS), np.int64)
-    asked = 0
-    for current in range(run.sizes.size):
-        bulk = asked < course.bulk
-        arm = current % course.quantiles.size
-        thresholds_for(table, search, course, BULK if bulk else SEARCH, arm, 1, 0.5, out)
-        count = run.sizes[current]
-        # a round waits for all its reports: there is nothing to withhold
-        told, ones, late, late_ones = _told(crowd, run, asked, out[0, 0], count, run.coins[current], rng)
-        add_counts(table, search, run.coins[current], -1, bulk, out[0, 0], told + late, ones + late_ones)
-        asked += count
+def _hold_back(late: Ints, held: int, phase: int, side: int, threshold: int, reports: int, ones: int) -> int:
+    """Keep what liars send for the end of the run; how many such rows there are."""
+    late[0, held] = phase
+    late[1, held] = side
+    late[2, held] = threshold
+    late[3, held] = reports
+    late[4, held] = ones
+    return held + 1
+
+
+@njit(cache=True)
+def _hear_late(table: Table, arrivals: Arrivals, search: Search, course: Course, late: Ints, held: int) -> None:
+    for k in range(held):
+        _hear(table, arrivals, search, course, late[0, k], late[1, k], late[2, k], late[3, k], late[4, k])

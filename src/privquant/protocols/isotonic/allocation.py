@@ -161,7 +161,10 @@ def phase_at(course: Course, kind: int, heard: int) -> int:
     """The phase of questions of this kind when so many users were heard."""
     if course.epochs == 0:
         return kind
-    return kind + KINDS * epoch_at(heard, course.users.sum(), course.epochs)
+    users = 0
+    for planned in course.users:
+        users += planned
+    return kind + KINDS * epoch_at(heard, users, course.epochs)
 
 
 @njit(cache=True)

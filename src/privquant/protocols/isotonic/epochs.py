@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privquant._numba import njit
+from privquant._numba import BORROWED, compiled_form, njit
 from privquant.protocols.isotonic.posterior import cell_at
 from privquant.protocols.isotonic.prior import Search
 from privquant.protocols.isotonic.table import Floats, Table, add_sorted, clear
@@ -178,11 +178,54 @@ def _likelihood(reports: Floats, ones: Floats, block_n: Floats, block_s: Floats)
     return found
 
 
+def rising(values: Ints) -> Ints:
+    """The order in which the values rise."""
+    return np.argsort(values)
+
+
+@compiled_form(rising)
+def rising_by_merging(values: Ints) -> Ints:
+    # by hand: numba's own sort takes as long to compile as all the rest of a judgement
+    order = np.empty(values.size, np.int64)
+    spare = np.empty(values.size, np.int64)
+    for k in range(values.size):
+        order[k] = k
+    width = 1
+    while width < values.size:
+        for start in range(0, values.size, 2 * width):
+            left = start
+            middle = min(start + width, values.size)
+            right = middle
+            end = min(start + 2 * width, values.size)
+            for k in range(start, end):
+                if left < middle and (right == end or values[order[left]] <= values[order[right]]):
+                    spare[k] = order[left]
+                    left += 1
+                else:
+                    spare[k] = order[right]
+                    right += 1
+        order, spare = spare, order
+        width *= 2
+    return order
+
+
+def add_to(total: Floats, row: Floats, times: float) -> None:
+    """total += times * row"""
+    total += times * row
+
+
+@compiled_form(add_to, **BORROWED)
+def add_to_by_loop(total: Floats, row: Floats, times: float) -> None:
+    # by hand: numba compiles a sum of arrays with everything that could be wrong with their shapes
+    for k in range(total.size):
+        total[k] += times * row[k]
+
+
 @njit(cache=True)
 def binned(arrivals: Arrivals, closed: int) -> tuple[Floats, Floats]:
     """(reports, ones) of the closed epochs, one row an epoch, one column a bin of neighbouring thresholds."""
     held = arrivals.held[0]
-    order = np.argsort(arrivals.threshold[:held])
+    order = rising(arrivals.threshold[:held])
     total = 0
     for k in range(held):
         if arrivals.phase[k] // KINDS < closed:
@@ -204,7 +247,7 @@ def binned(arrivals: Arrivals, closed: int) -> tuple[Floats, Floats]:
         inside += arrivals.reports[k]
         reports[epoch, column] += arrivals.reports[k]
         ones[epoch, column] += arrivals.ones[k]
-    return reports[:, : column + 1], ones[:, : column + 1]
+    return reports, ones
 
 
 @njit(cache=True)
@@ -217,24 +260,32 @@ def worst_window(reports: Floats, ones: Floats, kept: Flags) -> tuple[float, int
     bins = reports.shape[1]
     block_n = np.empty(bins)
     block_s = np.empty(bins)
-    at = np.flatnonzero(kept)
     all_n = np.zeros(bins)
     all_s = np.zeros(bins)
-    for epoch in at:
-        all_n += reports[epoch]
-        all_s += ones[epoch]
+    at = np.empty(kept.size, np.int64)
+    judged = 0
+    for epoch in range(kept.size):
+        if kept[epoch]:
+            at[judged] = epoch
+            judged += 1
+            add_to(all_n, reports[epoch], 1.0)
+            add_to(all_s, ones[epoch], 1.0)
     together = _likelihood(all_n, all_s, block_n, block_s)
     worst = 0.0
     first = -1
     last = -1
-    widest = min(_WIDEST, at.size // 3)
-    for start in range(at.size):
+    widest = min(_WIDEST, judged // 3)
+    for start in range(judged):
         n = np.zeros(bins)
         s = np.zeros(bins)
-        for end in range(start, min(start + widest, at.size)):
-            n += reports[at[end]]
-            s += ones[at[end]]
-            apart = _likelihood(n, s, block_n, block_s) + _likelihood(all_n - n, all_s - s, block_n, block_s)
+        rest_n = all_n.copy()
+        rest_s = all_s.copy()
+        for end in range(start, min(start + widest, judged)):
+            add_to(n, reports[at[end]], 1.0)
+            add_to(s, ones[at[end]], 1.0)
+            add_to(rest_n, reports[at[end]], -1.0)
+            add_to(rest_s, ones[at[end]], -1.0)
+            apart = _likelihood(n, s, block_n, block_s) + _likelihood(rest_n, rest_s, block_n, block_s)
             if apart - together > worst:
                 worst = apart - together
                 first = at[start]
@@ -252,10 +303,16 @@ def choose_kept(arrivals: Arrivals, closed: int, kept: Flags) -> float:
     if closed < FIRST:
         return 0.0
     reports, ones = binned(arrivals, closed)
-    in_epoch = reports.sum(axis=1)
-    judged = in_epoch > 0.0
-    allowed = MOST * in_epoch.sum()
-    cut = beyond(CUT, in_epoch.sum(), arrivals.quantiles)
+    in_epoch = np.zeros(closed)
+    judged = np.zeros(closed, np.bool_)
+    heard = 0.0
+    for epoch in range(closed):
+        for column in range(reports.shape[1]):
+            in_epoch[epoch] += reports[epoch, column]
+        judged[epoch] = in_epoch[epoch] > 0.0
+        heard += in_epoch[epoch]
+    allowed = MOST * heard
+    cut = beyond(CUT, heard, arrivals.quantiles)
     largest = 0.0
     while True:
         evidence, first, last = worst_window(reports, ones, judged)
@@ -294,7 +351,7 @@ def rebuild(table: Table, search: Search, arrivals: Arrivals, kept: Flags) -> in
     """Fill the table from the epochs kept; how many reports of the bulk phase are in it."""
     clear(table)
     held = arrivals.held[0]
-    order = np.argsort(arrivals.threshold[:held])
+    order = rising(arrivals.threshold[:held])
     rows = np.empty((3, held), np.int64)
     found = 0
     for bulk in (True, False):
@@ -354,17 +411,26 @@ def is_due(arrivals: Arrivals, heard: int, users: int) -> bool:
 
 
 @njit(cache=True)
+def decide(arrivals: Arrivals, table: Table, search: Search, closed: int) -> None:
+    """Which of so many closed epochs are believed, from now on; the table is filled from them if that changes."""
+    kept = np.empty(arrivals.kept.size, np.bool_)
+    arrivals.evidence[0] = max(arrivals.evidence[0], choose_kept(arrivals, closed, kept))
+    changed = False
+    for epoch in range(kept.size):
+        changed = changed or kept[epoch] != arrivals.kept[epoch]
+        arrivals.kept[epoch] = kept[epoch]
+    if changed:
+        arrivals.marks[_IN_BULK] = rebuild(table, search, arrivals, kept)
+
+
+@njit(cache=True)
 def judge(arrivals: Arrivals, table: Table, search: Search, heard: int, users: int) -> None:
-    """Decide which closed epochs are believed, and fill the table from them if that has changed."""
+    """Decide anew when so many of the users were heard."""
     epochs = arrivals.kept.size
     arrivals.marks[_CLOSED] = epoch_at(heard, users, epochs)
     arrivals.marks[_LATE] = 0
     arrivals.marks[_LOOK] = heard * epochs * _LOOKS // max(users, 1)
-    before = arrivals.kept.copy()
-    found = choose_kept(arrivals, arrivals.marks[_CLOSED], arrivals.kept)
-    arrivals.evidence[0] = max(arrivals.evidence[0], found)
-    if (before != arrivals.kept).any():
-        arrivals.marks[_IN_BULK] = rebuild(table, search, arrivals, arrivals.kept)
+    decide(arrivals, table, search, arrivals.marks[_CLOSED])
 
 
 @njit(cache=True)
