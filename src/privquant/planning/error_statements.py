@@ -51,29 +51,32 @@ def typical_of(protocol: Isotonic, quantile: float, answer: int) -> Typical | Lu
     return Typical(quantile, lower_edge(domain, found.low), domain.value(found.high), found.within)
 
 
-def _own_counts(protocol: Isotonic, quantile: float) -> list[tuple[int, int, int, int]]:
-    """(row of the coin, threshold, reports, ones) of the reports asked by the search for this quantile.
+def counted_phases(protocol: Isotonic) -> set[int]:
+    """The phases whose reports what is certain counts: the search itself after the opening of the run.
 
-    Left out are the bulk phase, anchors, and the opening of the run where it is marked (by epochs or fixed rounds):
-    which they are follows from the plan and from how many were heard, not from what they answered.
+    Left out are the bulk phase, anchors, and the opening where it is marked (by epochs or fixed rounds): which they
+    are follows from the plan and from how many were heard, not from what they answered.
     """
-    which = protocol.quantiles.index(quantile)
-    roles = protocol.course.roles
-    rows = {coin: row for row, coin in enumerate(sorted(protocol.coins()))}
-    opened = set()
-    if protocol.rounds is not None:
-        asked = 0
-        for number, (size, _) in enumerate(protocol.rounds, start=1):
-            if asked >= max(certainty.OPENING * protocol.users, protocol.course.bulk):
-                opened.add(number)
-            asked += size
-    else:
+    if protocol.rounds is None:
         epochs = protocol.course.epochs
-        opened = {SEARCH + KINDS * epoch for epoch in range(int(certainty.OPENING * epochs), max(epochs, 1))}
+        return {SEARCH + KINDS * epoch for epoch in range(int(certainty.OPENING * epochs), max(epochs, 1))}
+    found, asked = set(), 0
+    for number, (size, _) in enumerate(protocol.rounds, start=1):
+        if asked >= max(certainty.OPENING * protocol.users, protocol.course.bulk):
+            found.add(number)
+        asked += size
+    return found
+
+
+def _own_counts(protocol: Isotonic, quantile: float) -> list[tuple[int, int, int, int]]:
+    """(row of the coin, threshold, reports, ones) of the counted reports asked by the search for this quantile."""
+    arm = protocol.course.roles * protocol.quantiles.index(quantile)
+    rows = {coin: row for row, coin in enumerate(sorted(protocol.coins()))}
+    counted = counted_phases(protocol)
     return [
         (rows[coin], threshold, reports, ones)
-        for (phase, arm, coin, threshold), reports, ones in protocol.counts()
-        if phase in opened and arm == roles * which
+        for (phase, asked_by, coin, threshold), reports, ones in protocol.counts()
+        if phase in counted and asked_by == arm
     ]
 
 

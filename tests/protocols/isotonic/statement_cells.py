@@ -1,11 +1,17 @@
-"""Coverage and width of what is called certain, cell by cell.
+"""Coverage and width of what is called certain, cell by cell, of runs guarded as they are by default.
 
-`python statement_cells.py 200 [schedule ..]` prints the long table; `test_certain.py` holds a part of it at every
-run, and all of it in its long form.
+    python statement_cells.py run JOURNAL [--design full] [--schedules three,rounds] [--part 1/2] [--minutes 30]
+    python statement_cells.py table JOURNAL ..
+
+A journal has one line a finished cell; `run` goes on where it ends. `test_certain.py` holds a part of the cells at
+every run, and more of them in its long form.
 """
 
-import sys
+import argparse
+import json
+import time
 from itertools import product
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +21,13 @@ from privquant.planning.calibration import CALIBRATED_DELTA, calibration
 from privquant.protocols.isotonic.certain import certain, rank_unit
 
 QUANTILES = (0.5, 0.9, 0.99)
-SETTINGS = tuple(product((0.3, 0.9, 2.0), (1_000, 2_500, 20_000), (10**4, 10**6, 2**32)))
+EPSILONS, USERS, SIZES = (0.3, 0.9, 2.0), (1_000, 2_500, 20_000), (10**4, 10**6, 2**32)
+# nine of the 27: every pair of epsilon and users, of epsilon and size, of users and size occurs once
+PAIRS = tuple((EPSILONS[i], USERS[j], SIZES[(i + j) % 3]) for i, j in product(range(3), range(3)))
+ALL_SETTINGS = tuple(product(EPSILONS, USERS, SIZES))
+SMOOTH = ("pareto", "heavy", "lognormal", "uniform", "flat", "normal", "gamma", "bimodal")
+# half a second a run with 20,000 users, 200 of them in flight
+RUNS, SLOW_RUNS = 200, 20
 
 
 class Cell(NamedTuple):
@@ -43,14 +55,18 @@ class Seen(NamedTuple):
     width: float
 
 
-def cells(schedules=SCHEDULES):
-    """Every shape with every quantile and schedule; settings take turns, so that each meets every shape."""
-    for schedule in schedules:
-        for turn, (quantile, shape) in enumerate(product(QUANTILES, ALL_SHAPES)):
-            epsilon, users, size = SETTINGS[(7 * turn) % len(SETTINGS)]
-            if schedule == "in flight" and users == 20_000:
-                users = 1_000  # five seconds a run otherwise
-            yield Cell(shape, schedule, quantile, epsilon, users, size)
+def cells(schedules=SCHEDULES, settings=PAIRS):
+    """Every shape with every quantile, setting and schedule, in turns: the first turn has each shape and quantile
+    with each schedule once, the settings in rotation, and so has every later one.
+    """
+    for turn in range(len(settings)):
+        for schedule in schedules:
+            for number, (quantile, shape) in enumerate(product(QUANTILES, ALL_SHAPES)):
+                yield Cell(shape, schedule, quantile, *settings[(turn + 2 * number + number // 9) % len(settings)])
+
+
+def trials_of(cell):
+    return SLOW_RUNS if cell.schedule == "in flight" and cell.users == max(USERS) else RUNS
 
 
 def look(cell, trials, seed, draw="empirical"):
@@ -81,7 +97,9 @@ def look(cell, trials, seed, draw="empirical"):
         )
         off = float(run.sample.rank_error(np.array([run.answer]), q)[0])
         calibrated = off <= within
-        said = certain(run.own, template.search, q, run.answer, spread=template.spread > 0.0)
+        said = None
+        if run.whole:
+            said = certain(run.own, template.search, q, run.answer, spread=template.spread > 0.0)
         if said is None:
             found.append((True, True, calibrated, False, False, np.nan))
             continue
@@ -100,19 +118,85 @@ def look(cell, trials, seed, draw="empirical"):
     return Seen(*columns[:, :5].mean(axis=0), float(np.median(widths)) if widths.size else np.nan)
 
 
-def print_table(schedules, trials, seed=1):
-    print("shape schedule q epsilon users size | people population calibrated said bounded width", flush=True)
-    for cell in cells(schedules):
-        seen = look(cell, trials, [seed, hash_of(cell)])
-        print(*cell, "|", *(f"{figure:.3f}" for figure in seen), flush=True)
-
-
 def hash_of(cell):
     """A seed that depends on the cell alone."""
-    name = f"{cell.shape}{cell.schedule}{cell.quantile}"
+    name = "".join(map(str, cell))
     return sum(ord(letter) * 31**k for k, letter in enumerate(name)) % 2**32
 
 
+def study(journal, wanted, part, of, minutes, seed=1):
+    """Look at all cells that the journal does not have, every `of`-th, for so long."""
+    done = {cell for cell, _, _ in read([journal])} if journal.exists() else set()
+    started = time.monotonic()
+    with journal.open("a", encoding="utf-8") as out:
+        for number, cell in enumerate(wanted):
+            if number % of != part or cell in done:
+                continue
+            if time.monotonic() - started > 60.0 * minutes:
+                return
+            seen = look(cell, trials_of(cell), [seed, hash_of(cell)])
+            out.write(json.dumps([*cell, trials_of(cell), *(round(figure, 4) for figure in seen)]) + "\n")
+            out.flush()
+
+
+def read(journals):
+    """(cell, runs, what was seen) of every line; a last line that was cut short is passed over."""
+    found = {}
+    for journal in journals:
+        for line in journal.read_text(encoding="utf-8").splitlines():
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue
+            found[Cell(*row[:6])] = (row[6], Seen(*row[7:]))
+    return [(cell, trials, seen) for cell, (trials, seen) in found.items()]
+
+
+def print_table(journals):
+    """Least coverage by schedule, and median widths on smooth shapes by quantile and users."""
+    rows = read(journals)
+    for schedule in SCHEDULES:
+        mine = [(cell, seen) for cell, _, seen in rows if cell.schedule == schedule]
+        if not mine:
+            continue
+        seen = np.array([one for _, one in mine])
+        least = [f"{figure:.3f}" for figure in seen[:, :3].min(axis=0)]
+        low, unsaid = int((seen[:, 2] < 0.93).sum()), int((seen[:, 3] == 0.0).sum())
+        runs_in_all = sum(trials for cell, trials, _ in rows if cell.schedule == schedule)
+        print(f"{schedule}: {len(mine)} cells, {runs_in_all} runs; least coverage: people {least[0]}, population")
+        print(f"  {least[1]}, the planner's law {least[2]} (below .93 in {low}); nothing said in {unsaid}")
+        for quantile in QUANTILES:
+            widths = {
+                users: [
+                    s.width for c, s in mine if (c.quantile, c.users) == (quantile, users) and c.shape in SMOOTH
+                ]
+                for users in (*USERS, None)
+            }
+            widths[None] = [width for some in widths.values() for width in some]
+            told = "  ".join(
+                f"{users or 'all'}: {np.nanmedian(some):.1f} ({len(some)})"
+                for users, some in widths.items()
+                if some
+            )
+            print(f"  width on smooth shapes at q={quantile}, by users (cells): {told}")
+
+
+def main():
+    given = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    given.add_argument("what", choices=("run", "table"))
+    given.add_argument("journal", nargs="+", type=Path)
+    given.add_argument("--design", choices=("pairs", "full"), default="pairs")
+    given.add_argument("--schedules", default=",".join(SCHEDULES))
+    given.add_argument("--part", default="1/1", help="which of how many parts of the cells")
+    given.add_argument("--minutes", type=float, default=float("inf"))
+    chosen = given.parse_args()
+    if chosen.what == "table":
+        print_table(chosen.journal)
+        return
+    part, of = (int(number) for number in chosen.part.split("/"))
+    wanted = cells(chosen.schedules.split(","), PAIRS if chosen.design == "pairs" else ALL_SETTINGS)
+    study(chosen.journal[0], wanted, part - 1, of, chosen.minutes)
+
+
 if __name__ == "__main__":
-    chosen = tuple(sys.argv[2:]) or SCHEDULES
-    print_table(chosen, int(sys.argv[1]))
+    main()

@@ -1,11 +1,10 @@
 """Runs of isotonic search that keep a log of what was asked, for tests of what is said about their answers.
 
-The loops are those of the lab's engine, with the protocol's own kernels deciding; here every batch is written down
-with the number of users asked before it, so that the reports for one quantile, after the opening, can be told from
-the others.
+The loops are those of the lab's engine, guarded like it, with the protocol's own kernels deciding; here every row
+is written down with its phase and its arm, so that the reports which a statement counts can be told from others.
+`test_statement_runs.py` has the slow twin: the protocol object, asked and told the same.
 """
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,22 +13,48 @@ from statement_shapes import SMOOTH_SHAPES, STATEMENT_SHAPES
 
 from privquant._numba import njit
 from privquant.domain import Integers
-from privquant.lab.engine.crowd import at_most, draw, fill, new_crowd
+from privquant.lab.engine.crowd import at_most, draw, fill
+from privquant.lab.engine.isotonic import _crowd, _sizes
 from privquant.lab.engine.samplers import binomial
 from privquant.lab.sample import Sample
+from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.lab.shapes import SHAPES, distribution
+from privquant.planning.error_statements import counted_phases
 from privquant.privacy.coin import Coin
-from privquant.protocols.isotonic.allocation import BULK, SEARCH, allocate, answers, thresholds_for
+from privquant.protocols.isotonic.allocation import (
+    MOST_ROWS,
+    allocate,
+    answers,
+    lone_quantile,
+    phase_at,
+    queries_for,
+    thresholds_for,
+)
 from privquant.protocols.isotonic.certain import OPENING, slack
+from privquant.protocols.isotonic.epochs import (
+    ANCHOR_PLACES,
+    BULK,
+    KINDS,
+    SEARCH,
+    choose_kept,
+    forget,
+    in_bulk,
+    is_due,
+    judge,
+    new_arrivals,
+    note,
+    rebuild,
+)
 from privquant.protocols.isotonic.protocol import Isotonic
-from privquant.protocols.isotonic.rules import SPREAD_POINTS, batch_size, lone_share
+from privquant.protocols.isotonic.rules import SPREAD_POINTS
 from privquant.protocols.isotonic.shuffled import shuffled_isotonic
 from privquant.protocols.isotonic.table import add_counts, clear, new_table
 
 SCHEDULES = ("sequential", "rounds", "in flight", "three", "shuffled")
 ALL_SHAPES = (*SHAPES, *STATEMENT_SHAPES)
-# columns of a log: users asked before, phase, arm, coin, threshold, reports, ones
-_COLUMNS = 7
+SHAPES_HERE = STATEMENT_SHAPES | SMOOTH_SHAPES
+# columns of a log: phase, arm, row of the coin, threshold, reports, ones
+_COLUMNS = 6
 
 
 class World(NamedTuple):
@@ -44,7 +69,7 @@ class World(NamedTuple):
     coins: np.ndarray
 
 
-def world_of(template, sample, draw="empirical"):
+def world_of(template, sample, schedule=SUGGESTED, draw="empirical"):
     order = sorted(template.coins())
     return World(
         sample.values,
@@ -52,7 +77,7 @@ def world_of(template, sample, draw="empirical"):
         template.users,
         draw == "statistical",
         np.array([Coin(coin).flip for coin in order]),
-        np.array([users for users, _ in template.rounds or ()], np.int64),
+        np.array(_sizes(template, schedule), np.int64),
         np.array([order.index(coin) for _, coin in template.rounds or ()], np.int64),
     )
 
@@ -69,59 +94,82 @@ def reported(cells, run, threshold, count, coin, rng):
 
 
 @njit(cache=True)
-def _batches(table, cells, search, course, run, growing, rng, log):
+def _hear(table, arrivals, search, course, row):
+    """Take in one row of a log, as the protocol does: what its epoch is believed to be worth."""
+    phase = row[0]
+    if course.epochs == 0 or note(arrivals, row[3], phase, row[4], row[5]):
+        kind = phase % KINDS if course.epochs > 0 else phase
+        add_counts(table, search, row[2], -1, kind == BULK, row[3], row[4], row[5])
+
+
+@njit(cache=True)
+def _believe(table, arrivals, search):
+    """At the end: a table of the epochs that the answer follows; whether all are."""
+    before = arrivals.kept.copy()
+    choose_kept(arrivals, arrivals.kept.size, arrivals.kept)
+    if (before != arrivals.kept).any():
+        rebuild(table, search, arrivals, arrivals.kept)
+    return arrivals.kept.all()
+
+
+@njit(cache=True)
+def _batches(table, arrivals, cells, search, course, run, rng, log):
     arms = np.empty(course.roles * course.quantiles.size, np.int64)
-    out = np.empty((2, SPREAD_POINTS), np.int64)
+    out = np.empty((3, MOST_ROWS), np.int64)
     asked = 0
     rows = 0
-    while asked < run.users:
-        count = max(8, asked // 10) if growing else batch_size(asked)
-        count = min(count, run.users - asked)
-        phase = allocate(course, asked, asked, count, arms)
+    for count in run.sizes:
+        if course.epochs > 0 and is_due(arrivals, asked, run.users):
+            judge(arrivals, table, search, asked, run.users)
+        kind = allocate(course, asked, in_bulk(arrivals) if course.epochs > 0 else asked, count, arms)
+        phase = phase_at(course, kind, asked)
         first = rows
         for arm in range(arms.size):
             if arms[arm] > 0:
-                points = thresholds_for(table, search, course, phase, arm, arms[arm], 0.5, out)
-                for point in range(points):
-                    log[rows, 0] = asked
-                    log[rows, 1] = phase
-                    log[rows, 2] = arm
-                    log[rows, 3] = 0
-                    log[rows, 4] = out[0, point]
-                    log[rows, 5] = out[1, point]
+                found = queries_for(table, search, course, phase, arm, asked, arms[arm], 0.5, out)
+                for k in range(found):
+                    log[rows, 0] = out[2, k]
+                    log[rows, 1] = arm
+                    log[rows, 2] = 0
+                    log[rows, 3] = out[0, k]
+                    log[rows, 4] = out[1, k]
                     rows += 1
         for row in range(first, rows):
-            log[row, 6] = reported(cells, run, log[row, 4], log[row, 5], 0, rng)
-            add_counts(table, search, 0, -1, phase == BULK, log[row, 4], log[row, 5], log[row, 6])
+            log[row, 5] = reported(cells, run, log[row, 3], log[row, 4], 0, rng)
+        for row in range(first, rows):
+            _hear(table, arrivals, search, course, log[row])
         asked += count
     return rows
 
 
 @njit(cache=True)
-def _flight(table, cells, search, course, run, flight, rng, log):
+def _flight(table, arrivals, cells, search, course, run, flight, rng, log):
     arms = np.empty(course.roles * course.quantiles.size, np.int64)
-    out = np.empty((2, SPREAD_POINTS), np.int64)
+    out = np.empty((3, MOST_ROWS), np.int64)
     asked = 0
     heard = 0
     while heard < run.users:
         count = min(flight - (asked - heard), run.users - asked)
         if count > 0:
-            phase = allocate(course, asked, heard, count, arms)
-            lone = lone_share(course.spread, asked) if count == 1 and asked > heard else 0.5
+            if course.epochs > 0 and is_due(arrivals, heard, run.users):
+                judge(arrivals, table, search, heard, run.users)
+            kind = allocate(course, asked, in_bulk(arrivals) if course.epochs > 0 else heard, count, arms)
+            phase = phase_at(course, kind, heard)
+            lone = lone_quantile(course, asked, asked - heard, count)
+            before = asked
             for arm in range(arms.size):
                 if arms[arm] > 0:
-                    points = thresholds_for(table, search, course, phase, arm, arms[arm], lone, out)
-                    for point in range(points):
-                        for _ in range(out[1, point]):
-                            log[asked, 0] = asked
-                            log[asked, 1] = phase
-                            log[asked, 2] = arm
-                            log[asked, 3] = 0
-                            log[asked, 4] = out[0, point]
-                            log[asked, 5] = 1
+                    found = queries_for(table, search, course, phase, arm, before, arms[arm], lone, out)
+                    for k in range(found):
+                        for _ in range(out[1, k]):
+                            log[asked, 0] = out[2, k]
+                            log[asked, 1] = arm
+                            log[asked, 2] = 0
+                            log[asked, 3] = out[0, k]
+                            log[asked, 4] = 1
                             asked += 1
-        log[heard, 6] = reported(cells, run, log[heard, 4], 1, 0, rng)
-        add_counts(table, search, 0, -1, log[heard, 1] == BULK, log[heard, 4], 1, log[heard, 6])
+        log[heard, 5] = reported(cells, run, log[heard, 3], 1, 0, rng)
+        _hear(table, arrivals, search, course, log[heard])
         heard += 1
     return heard
 
@@ -134,30 +182,32 @@ def _fixed(table, cells, search, course, run, rng, log):
         bulk = asked < course.bulk
         arm = current % course.quantiles.size
         thresholds_for(table, search, course, BULK if bulk else SEARCH, arm, 1, 0.5, out)
-        log[current, 0] = asked
-        log[current, 1] = BULK if bulk else SEARCH
-        log[current, 2] = arm
-        log[current, 3] = run.coins[current]
-        log[current, 4] = out[0, 0]
-        log[current, 5] = run.sizes[current]
-        log[current, 6] = reported(cells, run, out[0, 0], run.sizes[current], run.coins[current], rng)
-        add_counts(table, search, run.coins[current], -1, bulk, out[0, 0], run.sizes[current], log[current, 6])
+        log[current, 0] = current + 1
+        log[current, 1] = arm
+        log[current, 2] = run.coins[current]
+        log[current, 3] = out[0, 0]
+        log[current, 4] = run.sizes[current]
+        log[current, 5] = reported(cells, run, out[0, 0], run.sizes[current], run.coins[current], rng)
+        add_counts(table, search, run.coins[current], -1, bulk, out[0, 0], run.sizes[current], log[current, 5])
         asked += run.sizes[current]
     return run.sizes.size
 
 
 @njit(cache=True)
-def _own(table, search, log, rows, arm, opening):
-    """The reports asked for one quantile after the opening and outside the bulk phase."""
+def _own(table, search, log, rows, arm, counted):
+    """The reports that what is certain counts: by their phase and their quantile."""
     clear(table)
     for row in range(rows):
-        if log[row, 0] >= opening and log[row, 1] == SEARCH and log[row, 2] == arm:
-            add_counts(table, search, log[row, 3], -1, False, log[row, 4], log[row, 5], log[row, 6])
+        if counted[log[row, 0]] and log[row, 1] == arm:
+            add_counts(table, search, log[row, 2], -1, False, log[row, 3], log[row, 4], log[row, 5])
 
 
 @dataclass
 class Finished:
-    """One run: its users, where they came from, and its tables; `own` is overwritten by the next run."""
+    """One run: its users, where they came from, and its tables, which the next run overwrites.
+
+    table: all that is believed. own: what is counted for what is certain. whole: whether no epoch was left out.
+    """
 
     template: Isotonic
     sample: Sample
@@ -166,6 +216,8 @@ class Finished:
     answer: int
     table: object
     own: object
+    whole: bool
+    log: np.ndarray
 
     def people_share(self, index):
         """F(index) among the people asked."""
@@ -184,49 +236,60 @@ class Finished:
         return rank < 1.0 - 1e-9 and (rank < 0.0 or index >= self.source.quantile(min(rank + 1e-9, 1.0)))
 
 
-def planned(schedule, size, users, epsilon, quantile):
-    """The protocol and the quantiles searched."""
+def planned(schedule, size, users, epsilon, quantile, guard=True):
+    """The protocol, as it is run."""
     domain = Integers(0, size - 1)
     if schedule == "shuffled":
         return shuffled_isotonic(domain, users=users, epsilon=epsilon, delta=1e-6, quantile=quantile)
     several = sorted({0.25, 0.75, quantile}) if schedule == "three" else quantile
     spread = 0.25 if schedule in ("rounds", "in flight") else 0.0
-    return Isotonic(domain, users=users, epsilon=epsilon, quantile=several, spread=spread)
+    return Isotonic(domain, users=users, epsilon=epsilon, quantile=several, spread=spread, guard=guard)
 
 
-def runs(shape, schedule, *, size, users, epsilon, quantile, trials, seed, flight=200, draw="empirical"):
+def paced(schedule, users):
+    """How its users are asked."""
+    if schedule == "rounds":
+        return Schedule.growing(0.1)
+    return Schedule.in_flight(min(200, users // 5)) if schedule == "in flight" else SUGGESTED
+
+
+def runs(
+    shape, schedule, *, size, users, epsilon, quantile, trials, seed, draw="empirical", guard=True, made=SHAPES_HERE
+):
     """Finished runs on new users each, all n of n people asked; draw="statistical" asks a population instead."""
     rng = np.random.default_rng(seed)
-    template = planned(schedule, size, users, epsilon, quantile)
+    template, pace = planned(schedule, size, users, epsilon, quantile, guard), paced(schedule, users)
     search, course = template.search, template.course
-    order = sorted(template.coins())
+    coins = len(template.coins())
     which = template.quantiles.index(quantile)
-    room = users + 64 if schedule in ("in flight", "rounds") else 4096
-    room = min(room, users + 64)
-    table, own = new_table(room, coins=len(order)), new_table(room, coins=len(order))
-    cells = new_crowd(room)
-    log = np.zeros((users + 64, _COLUMNS), np.int64)
+    counted = np.zeros(KINDS * max(course.epochs, 1) + len(template.rounds or ()) + 1, np.bool_)
+    counted[sorted(counted_phases(template))] = True
+    anchors = ANCHOR_PLACES if course.epochs > 0 else 0
+    points = len(template.quantiles) * ((SPREAD_POINTS if template.spread > 0.0 else 1) + anchors)
+    room = users if pace.kind == "in-flight" else min(users, len(_sizes(template, pace)) * points)
+    table, own = new_table(room, coins=coins), new_table(room, coins=coins)
+    arrivals = new_arrivals(room if course.epochs > 0 else 0, course.epochs, len(template.quantiles))
+    cells = _crowd(0 if draw == "statistical" else users, room, users)
+    log = np.zeros((room, _COLUMNS), np.int64)
     found = np.empty(len(template.quantiles), np.int64)
     within = _slack_of(template, which)
-    made = STATEMENT_SHAPES | SMOOTH_SHAPES
     for _ in range(trials):
-        if shape in made:
-            source = made[shape](size, rng, quantile, within)
-        else:
-            source = distribution(shape, size, rng)
+        source = made[shape](size, rng, quantile, within) if shape in made else distribution(shape, size, rng)
         sample = Sample(source.draw(users, rng), size)
-        run = world_of(template, sample, draw)
+        run = world_of(template, sample, pace, draw)
         clear(table)
+        forget(arrivals)
         fill(cells, sample.n)
-        if schedule == "shuffled":
+        if template.rounds is not None:
             rows = _fixed(table, cells, search, course, run, rng, log)
-        elif schedule == "in flight":
-            rows = _flight(table, cells, search, course, run, min(flight, users // 5), rng, log)
+        elif pace.kind == "in-flight":
+            rows = _flight(table, arrivals, cells, search, course, run, int(pace.number), rng, log)
         else:
-            rows = _batches(table, cells, search, course, run, schedule == "rounds", rng, log)
+            rows = _batches(table, arrivals, cells, search, course, run, rng, log)
+        whole = bool(_believe(table, arrivals, search)) if course.epochs > 0 else True
         answers(table, search, course, found)
-        _own(own, search, log, rows, which, math.ceil(OPENING * users))
-        yield Finished(template, sample, source, quantile, int(found[which]), table, own)
+        _own(own, search, log, rows, which, counted)
+        yield Finished(template, sample, source, quantile, int(found[which]), table, own, whole, log[:rows])
 
 
 def _slack_of(template, which):
@@ -234,11 +297,12 @@ def _slack_of(template, which):
     order = sorted(template.coins())
     heard = np.zeros(len(order))
     asked = 0
+    opening = max(OPENING * template.users, template.course.bulk)
     if template.rounds is None:
-        own = template.users - max(math.ceil(OPENING * template.users), template.course.bulk)
-        heard[0] = own / len(template.quantiles)
+        # anchors are not counted
+        heard[0] = 0.95 * (template.users - opening) / len(template.quantiles)
     for round_size, coin in template.rounds or ():
-        if asked >= max(math.ceil(OPENING * template.users), template.course.bulk):
+        if asked >= opening:
             heard[order.index(coin)] += round_size
         asked += round_size
     return slack(heard, template.search.kappas, template.quantiles[which], spread=template.spread > 0.0)

@@ -1,0 +1,67 @@
+"""The fast runs that statements are judged by, against the protocol object asked and told the same."""
+
+from collections import deque
+
+import pytest
+from statement_runs import SCHEDULES, paced, runs
+
+from privquant.lab.schedule import Pace
+from privquant.planning.error_statements import certain_of, typical_of
+from privquant.protocols.isotonic.certain import certain
+from privquant.protocols.isotonic.rules import is_extreme
+from privquant.protocols.isotonic.typical import Typical, typical
+
+
+def told_the_same(template, pace, log):
+    """A fresh protocol, asked on its schedule; every question must be the log's, and is answered as there."""
+    protocol = template.fresh()
+    coins = sorted(protocol.coins())
+    rows = deque((phase, arm, coins[coin], c, n, s) for phase, arm, coin, c, n, s in log.tolist())
+
+    def answered(query, users):
+        phase, arm, coin, threshold, reports, ones = rows.popleft()
+        assert (query.phase, query.arm, query.coin, query.threshold) == (phase, arm, coin, threshold)
+        assert users == reports
+        return ones
+
+    if pace.kind == "in-flight":
+        waiting = deque(protocol.ask(int(pace.number)))
+        while waiting:
+            query = waiting.popleft()
+            protocol.tell_counts(query, 1, answered(query, 1))
+            waiting.extend(protocol.ask(int(pace.number) - len(waiting)))
+    else:
+        step = Pace(pace, protocol)
+        while pairs := protocol.ask_counts(step.next()):
+            for query, users, ones in [(query, users, answered(query, users)) for query, users in pairs]:
+                protocol.tell_counts(query, users, ones)
+    assert not rows
+    return protocol
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("quantile", [0.5, 0.9])
+def test_a_run_is_that_of_the_protocol(schedule, quantile):
+    users = 600
+    for run in runs(
+        "spikes_on_smooth", schedule, size=10**6, users=users, epsilon=2.0, quantile=quantile, trials=2, seed=4
+    ):
+        protocol = told_the_same(run.template, paced(schedule, users), run.log)
+        which = protocol.quantiles.index(quantile)
+        answer = protocol.estimates()[which].index
+        assert answer == run.answer
+        assert protocol.believed().left_out != run.whole
+        said, spread = certain_of(protocol, quantile, answer), protocol.spread > 0.0
+        found = certain(run.own, protocol.search, quantile, answer, spread=spread) if run.whole else None
+        if found is None:
+            assert said is None
+        else:
+            ends = (None if found.low < 0 else found.low, None if found.high < 0 else found.high)
+            assert (said.low, said.high) == ends
+            assert said.within == found.within
+        boosted = run.template.course.bulk > 0 and bool(is_extreme(quantile))
+        part = 1.0 / len(protocol.quantiles)
+        fast = typical(run.table, protocol.search, quantile, boosted, answer, part=part, people=True)
+        slow = typical_of(protocol, quantile, answer)
+        if isinstance(fast, Typical) and slow is not None:
+            assert (slow.within, slow.low, slow.high) == (fast.within, fast.low, fast.high)
