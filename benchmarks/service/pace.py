@@ -230,10 +230,10 @@ class Simulation:
         self.call(now)
 
 
-def sequential(name: str, users: int, campaigns: int) -> tuple[list[float], float]:
+def sequential(name: str, users: int, first: int, campaigns: int) -> tuple[list[float], float]:
     """Rank errors of the lab's run on the data of the same seeds, and the share of successes."""
     errors, good = [], []
-    for seed in range(campaigns):
+    for seed in range(first, first + campaigns):
         found = lab.trials(
             values_of(name, users, seed),
             protocol="isotonic",
@@ -260,7 +260,7 @@ def in_process(given: argparse.Namespace) -> None:
         for share in given.pace:
             runs = [
                 Simulation(name, given.users, share, given.spread, given.rtt, seed).run()
-                for seed in range(given.campaigns)
+                for seed in range(given.first, given.first + given.campaigns)
             ]
             waits = [wait for run in runs for wait in run.waits]
             rest = (
@@ -271,7 +271,7 @@ def in_process(given: argparse.Namespace) -> None:
             )
             good = statistics.mean(run.success for run in runs)
             line(f"  pace {share:g}" if share else "  no pace", [run.error for run in runs], good, rest)
-        line("  sequential", *sequential(name, given.users, given.campaigns))
+        line("  sequential", *sequential(name, given.users, given.first, given.campaigns))
 
 
 class Http:
@@ -361,7 +361,7 @@ def over_http(given: argparse.Namespace) -> None:
                 http = Http(Path(folder), given.users, given.database, given.workers, given.patience)
                 try:
                     pairs = []
-                    for seed in range(given.http):
+                    for seed in range(given.first, given.first + given.http):
                         run, failed = http.run(name, share, given.spread, seed)
                         pairs.append((run, failed))
                         print(f"  {run.error:.4f}  {run.seconds:.1f} s  {len(failed)} failed", file=sys.stderr)
@@ -372,12 +372,13 @@ def over_http(given: argparse.Namespace) -> None:
             rest = f"{statistics.mean(seconds):.1f} s (up to {seconds[-1]:.1f}), not answered {dict(why)}"
             good = statistics.mean(run.success for run in runs)
             line(f"  pace {share:g}" if share else "  no pace", [run.error for run in runs], good, rest)
-        line("  sequential", *sequential(name, given.users, given.http))
+        line("  sequential", *sequential(name, given.users, given.first, given.http))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--campaigns", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first campaign; the next have the next")
     parser.add_argument("--users", type=int, default=USERS)
     parser.add_argument("--pace", type=float, nargs="*", default=[0.0, 0.05, 0.1, 0.15, 0.2, 0.5])
     parser.add_argument("--shapes", nargs="+", default=list(SHAPES))

@@ -36,6 +36,7 @@ from privquant.wire import Manifest, fingerprint
 
 _SWEEP = 10.0  # seconds between two sweeps of what the database itself remembers
 _SEAL = 1.0
+_LINGER = 0.003  # seconds a group waits on PostgreSQL, whose transaction is a dozen messages however small it is
 _SNAPSHOT = 1.0  # seconds between two snapshots of a campaign
 _PUBLISH_PAUSE = 8.0  # a publishing that took a second is followed by so many without one, unless somebody waits
 _TICK = 4.0  # seconds; who was asked and stays away frees its place after the second tick
@@ -73,7 +74,7 @@ class Service:
         await migrate(self.engine)
         self.store = open_device_store(self.settings)
         metrics.Stepped.step = self.settings.snapshot_reports
-        self.group = GroupCommit(self._timed_commit)
+        self.group = GroupCommit(self._timed_commit, linger=_LINGER if self.settings.database else 0.0)
         self.cache = CampaignCache(self.store, self.keys)
         self.campaigns = Campaigns(
             self.engine,
