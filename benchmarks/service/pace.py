@@ -3,11 +3,12 @@
     python benchmarks/service/pace.py --campaigns 1000                   # in process, in virtual time
     python benchmarks/service/pace.py --http 30 --pace 0.15              # real devices over HTTP, a real server
 
-In process the aggregator's own code decides (`aggregator.pace`: places, turns, Retry-After; `CampaignProtocol`:
-what is asked next); clock, network and store are simulated. A device answers after a network time of --rtt seconds
-(exponential mean, from query to report), the next queries are computed every 50 ms and known 20 ms later. Over HTTP
-every device is `privquant.device` with its own ledger and the patience it ships with. The last line of each shape
-is the sequential run of the lab on the same data.
+In process the aggregator's own code decides (`aggregator.pace`: places, turns, Retry-After; `WaitingRoom`: who is
+held and called; `CampaignProtocol`: what is asked next); clock, network and store are simulated. A device answers
+after a network time of --rtt seconds (exponential mean, from query to report), the next queries are computed every
+50 ms, or as soon as those held wait for them, and known 20 ms later. Over HTTP every device is `privquant.device`
+with its own ledger and the patience it ships with. The last line of each shape is the sequential run of the lab on
+the same data.
 """
 
 from __future__ import annotations
@@ -35,11 +36,12 @@ from privquant import lab
 from privquant._numba import runs_compiled
 from privquant.aggregator.campaign_protocol import CampaignProtocol, campaign_options
 from privquant.aggregator.operators import add_operator
-from privquant.aggregator.pace import LONGEST_PERIOD, Crowd, Pace
+from privquant.aggregator.pace import LONGEST_PERIOD, Crowd, Pace, at_a_time
 from privquant.aggregator.process import ServerProcess, free_port
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store.base import Counts
 from privquant.aggregator.store.migrate import opened
+from privquant.aggregator.waiting_room import Seat, WaitingRoom
 from privquant.device import Patience
 from privquant.domain import Integers
 from privquant.lab.sample import Sample
@@ -53,7 +55,7 @@ USERS = 2_500
 EPSILON = 0.879
 ALPHA = 0.04
 SHAPES = ("pareto", "tiny")
-PUBLISH, LATER = 0.05, 0.02  # seconds
+PUBLISH, SOONEST, LATER = 0.05, 0.005, 0.02  # seconds
 
 
 def manifest(users: int, spread: str) -> Manifest:
@@ -103,6 +105,10 @@ class Simulation:
         self.search = CampaignProtocol(manifest(users, spread))
         self.flip, self.patience = Coin.of(EPSILON).flip, Patience()
         self.crowd = Crowd()
+        self.room = WaitingRoom()
+        self.seats: dict[int, Seat] = {}
+        self.held: dict[Seat, int] = {}
+        self.computing, self.looked = False, 0.0
         self.counts: dict[Query, list[int]] = {}
         self.heard = self.known = self.in_flight = self.due = 0
         self.events: list[tuple[float, int, str, int]] = []
@@ -144,15 +150,51 @@ class Simulation:
     def ask(self, now: float, who: int) -> None:
         self.found.requests += 1
         token, phase = who.to_bytes(4, "big"), self.phases[who]
-        pace = Pace(self.share, self.known, self.crowd.may_try(token, phase, now))
-        if self.share and pace.places(self.heard, self.in_flight) < 1:
-            told = self.crowd.wait(token, phase, now, tried=pace.turn)
-            wait = told + self.patience.first_pause * self.random.random()
-            if now - self.came[who] + wait >= self.patience.total:
-                self.found.impatient += 1  # it comes back another time, as who runs it was told
-            self.at(now + wait, "ask", who)
-            return
-        self.found.waits.append(self.crowd.leave(token, now))
+        turn = self.crowd.may_try(token, phase, now)
+        pace = Pace(self.share, self.known, turn and not self.seats)
+        if not self.share or pace.places(self.heard, self.in_flight) > 0:
+            self.give(now, who)
+        elif turn:
+            self.crowd.wait(token, phase, now, tried=True)
+            seat = self.seats[who] = Seat(0, self.crowd.turn(phase, now), self.random.getrandbits(64))
+            self.held[seat] = who
+            self.at(seat.until, "stand", who)
+            goes = self.room.sit(seat)
+            if goes is not None:
+                self.send_away(now, self.held[goes])
+        else:
+            self.tell(now, who)
+
+    def tell(self, now: float, who: int) -> None:
+        """When to come back."""
+        told = self.crowd.wait(who.to_bytes(4, "big"), self.phases[who], now, tried=False)
+        wait = told + self.patience.first_pause * self.random.random()
+        if now - self.came[who] + wait >= self.patience.total:
+            self.found.impatient += 1  # it comes back another time, as who runs it was told
+        self.at(now + wait, "ask", who)
+
+    def stand(self, now: float, who: int) -> None:
+        """Its hold is over, unless it was called before."""
+        seat = self.seats.get(who)
+        if seat is not None and seat.until <= now:
+            self.room.leave(seat)
+            self.send_away(now, who)
+
+    def send_away(self, now: float, who: int) -> None:
+        del self.held[self.seats.pop(who)]
+        self.tell(now, who)
+
+    def call(self, now: float) -> None:
+        """Those held, for the places that are free."""
+        places = Pace(self.share, self.known).places(self.heard, self.in_flight) if self.share else 0
+        for seat in self.room.call(0, places, now):
+            self.room.answered(seat)
+            who = self.held.pop(seat)
+            del self.seats[who]
+            self.give(now, who)
+
+    def give(self, now: float, who: int) -> None:
+        self.found.waits.append(self.crowd.leave(who.to_bytes(4, "big"), now))
         self.in_flight += 1
         self.next = (self.next + 1) % len(self.hand)
         self.asked[who] = self.hand[self.next]
@@ -165,26 +207,33 @@ class Simulation:
         row[1] += int(self.values[who] <= query.threshold) ^ (self.random.random() < self.flip)
         self.heard += 1
         self.in_flight -= 1
+        if self.seats and 2 * (self.heard - self.known) >= at_a_time(self.share, self.known):
+            self.compute(now)
 
     def publish(self, now: float, _who: int) -> None:
-        if self.heard >= self.due and self.heard < len(self.values):
-            self.computed = self.heard
-            self.search_all()
-            self.found.trips += 1
-            self.at(now + LATER, "know")
+        self.compute(now)
         self.at(now + PUBLISH, "publish")
 
-    def know(self, _now: float, _who: int) -> None:
+    def compute(self, now: float) -> None:
+        if self.computing or self.heard < self.due or self.heard == len(self.values) or now < self.looked + SOONEST:
+            return
+        self.computing, self.computed = True, self.heard
+        self.search_all()
+        self.found.trips += 1
+        self.at(now + LATER, "know")
+
+    def know(self, now: float, _who: int) -> None:
         """The queries as they were computed 20 ms ago."""
         self.set_hand()
-        self.known = self.computed
+        self.known, self.computing, self.looked = self.computed, False, now
         self.due = self.search.next_due()
+        self.call(now)
 
 
-def sequential(name: str, users: int, campaigns: int) -> tuple[list[float], float]:
+def sequential(name: str, users: int, first: int, campaigns: int) -> tuple[list[float], float]:
     """Rank errors of the lab's run on the data of the same seeds, and the share of successes."""
     errors, good = [], []
-    for seed in range(campaigns):
+    for seed in range(first, first + campaigns):
         found = lab.trials(
             values_of(name, users, seed),
             protocol="isotonic",
@@ -211,7 +260,7 @@ def in_process(given: argparse.Namespace) -> None:
         for share in given.pace:
             runs = [
                 Simulation(name, given.users, share, given.spread, given.rtt, seed).run()
-                for seed in range(given.campaigns)
+                for seed in range(given.first, given.first + given.campaigns)
             ]
             waits = [wait for run in runs for wait in run.waits]
             rest = (
@@ -222,7 +271,7 @@ def in_process(given: argparse.Namespace) -> None:
             )
             good = statistics.mean(run.success for run in runs)
             line(f"  pace {share:g}" if share else "  no pace", [run.error for run in runs], good, rest)
-        line("  sequential", *sequential(name, given.users, given.campaigns))
+        line("  sequential", *sequential(name, given.users, given.first, given.campaigns))
 
 
 class Http:
@@ -312,7 +361,7 @@ def over_http(given: argparse.Namespace) -> None:
                 http = Http(Path(folder), given.users, given.database, given.workers, given.patience)
                 try:
                     pairs = []
-                    for seed in range(given.http):
+                    for seed in range(given.first, given.first + given.http):
                         run, failed = http.run(name, share, given.spread, seed)
                         pairs.append((run, failed))
                         print(f"  {run.error:.4f}  {run.seconds:.1f} s  {len(failed)} failed", file=sys.stderr)
@@ -323,12 +372,13 @@ def over_http(given: argparse.Namespace) -> None:
             rest = f"{statistics.mean(seconds):.1f} s (up to {seconds[-1]:.1f}), not answered {dict(why)}"
             good = statistics.mean(run.success for run in runs)
             line(f"  pace {share:g}" if share else "  no pace", [run.error for run in runs], good, rest)
-        line("  sequential", *sequential(name, given.users, given.http))
+        line("  sequential", *sequential(name, given.users, given.first, given.http))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--campaigns", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first campaign; the next have the next")
     parser.add_argument("--users", type=int, default=USERS)
     parser.add_argument("--pace", type=float, nargs="*", default=[0.0, 0.05, 0.1, 0.15, 0.2, 0.5])
     parser.add_argument("--shapes", nargs="+", default=list(SHAPES))

@@ -31,6 +31,7 @@ from privquant.aggregator.store.base import CampaignRow
 from privquant.aggregator.store.migrate import migrate, open_engine
 from privquant.aggregator.store.operator_queries import writing
 from privquant.aggregator.store.sqlite import SqliteDeviceStore
+from privquant.aggregator.turns import Turns
 from privquant.messages import Query
 
 
@@ -101,7 +102,7 @@ async def process(folder: Path, kind: type[CampaignCache]) -> AsyncIterator[Proc
         identity = await campaigns.create(CampaignForm(**campaign_form(planned_users=2)).to_draft(), "tester")
         invites = await campaigns.invite(identity, 4, "tester")
         cache = kind(store, keys)
-        routes = DeviceRoutes(cache, group, store.link_secret, settings.lease_minutes)
+        routes = DeviceRoutes(cache, group, Turns(cache, group, store), store.link_secret, settings.lease_minutes)
         yield Process(engine, store, cache, routes, identity, tokens_of("invite\n" + "\n".join(invites)))
     finally:
         await group.stop()

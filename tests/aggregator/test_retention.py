@@ -188,17 +188,36 @@ def test_how_long_it_is_kept_is_shown_and_nonsense_is_refused(scene: Scene) -> N
             scene.campaign(keep_days=wrong)
 
 
-@pytest.mark.full
-def test_a_running_server_erases_by_itself(scene: Scene) -> None:
-    """It looks once a minute."""
-    campaign = scene.campaign(keep_days=1)
-    scene.call("POST", f"/v1/campaigns/{campaign}/close")
-    with sqlite3.connect(scene.settings.sqlite_file) as db:
-        db.execute("UPDATE campaign SET closed = closed - 86401 WHERE id = ?", (campaign,))
-    give_up = time.monotonic() + 150
-    while campaign in {line["id"] for line in scene.call("GET", "/v1/campaigns")}:
-        assert time.monotonic() < give_up
-        time.sleep(1)
+IMPATIENT = """
+from privquant.aggregator import server, service
+service._RETENTION = 0.5
+raise SystemExit(server._work())
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(("-c", IMPATIENT), id="looks-twice-a-second"),
+        pytest.param(None, marks=pytest.mark.full, id="looks-once-a-minute"),
+    ],
+)
+def test_a_running_server_erases_by_itself(command: tuple[str, ...] | None, tmp_path: Path) -> None:
+    scene = Scene(tmp_path, command=command)
+    scene.server.start()
+    try:
+        campaign, kept = scene.campaign(keep_days=1), scene.campaign(keep_days=1)
+        for identity in (campaign, kept):
+            scene.call("POST", f"/v1/campaigns/{identity}/close")
+        with sqlite3.connect(scene.settings.sqlite_file) as db:
+            db.execute("UPDATE campaign SET closed = closed - 86401 WHERE id = ?", (campaign,))
+        give_up = time.monotonic() + (150 if command is None else 30)
+        while campaign in (left := {line["id"] for line in scene.call("GET", "/v1/campaigns")}):
+            assert time.monotonic() < give_up
+            time.sleep(0.2)
+    finally:
+        scene.server.kill()
+    assert left == {kept}
     assert "a campaign was kept long enough" in scene.log.read_text()
 
 

@@ -13,6 +13,7 @@ from privquant.aggregator.service import Service
 from privquant.wire import BATCHES, NOTICES, ROUTES, SHUFFLED_ROUTES, Route, route_of
 
 MAX_OPERATOR_BODY = 1 << 20
+_DEVICE_ROUTES = (*ROUTES, *SHUFFLED_ROUTES)
 
 
 class AsgiApp:
@@ -29,7 +30,7 @@ class AsgiApp:
         if scope["type"] != "http":
             await self._api(scope, receive, send)
             return
-        route = route_of(scope["path"], (*ROUTES, *SHUFFLED_ROUTES)) if self._devices else None
+        route = route_of(scope["path"], _DEVICE_ROUTES) if self._devices else None
         answered = False
 
         async def watched(message: MutableMapping[str, Any]) -> None:
@@ -54,8 +55,10 @@ class AsgiApp:
     async def _device(
         self, identity: str, route: Route, scope: Scope, body: RequestBody, receive: Receive, send: Send
     ) -> None:
-        routes = self._service.batches if route in (BATCHES, NOTICES) else self._service.devices
-        reply = await routes.handle(identity, route, scope["method"], body.read)
+        if route in (BATCHES, NOTICES):
+            reply = await self._service.batches.handle(identity, route, scope["method"], body.read)
+        else:
+            reply = await self._service.devices.handle(identity, route, scope["method"], body.read, body.gone)
         if not await body.let_go():
             reply = replace(reply, close=True)
         await reply(scope, receive, send)

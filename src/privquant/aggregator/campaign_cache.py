@@ -12,7 +12,7 @@ from secrets import SystemRandom
 
 from privquant.aggregator import metrics
 from privquant.aggregator.keys import KeyRing
-from privquant.aggregator.pace import Crowd, Pace
+from privquant.aggregator.pace import Crowd
 from privquant.aggregator.refusal_tally import RefusalTally
 from privquant.aggregator.store.base import CampaignRow, DeviceStore, Published
 from privquant.aggregator.store.operator_queries import manifest_of
@@ -20,7 +20,6 @@ from privquant.aggregator.tickets import TicketOffice
 from privquant.messages import Query
 
 _LONGEST_LIST = 4_096
-_MOMENT = 0.05  # seconds; also how often the next queries are computed
 _FULL_FOR = 1.0  # seconds for which a campaign that was found full is not counted again
 
 
@@ -38,7 +37,6 @@ class CampaignView:
         self.crowd = Crowd()
         self.refusals = RefusalTally(row.id)
         self.known = 0
-        self.looked = 0.0
         self.taken = row.heard  # may run ahead of the store by what was being counted; see `CampaignCache.is_full`
         self.full_until = 0.0
         self.counting = asyncio.Lock()
@@ -57,12 +55,6 @@ class CampaignView:
         hand = [query for query, users in queries for _ in range(max(1, round(users / shrink)))]
         random.shuffle(hand)
         self._queries, self._hand, self._next = queries, hand, 0
-
-    def pace(self, token: bytes, phase: float, now: float) -> Pace | None:
-        """What an ask of this token for a new query carries."""
-        if self.share == 0:
-            return None
-        return Pace(self.share, self.known, self.crowd.may_try(token, phase, now))
 
     def next_query(self) -> Query | None:
         if not self._hand:
@@ -119,14 +111,6 @@ class CampaignCache:
                 del self._views[identity]
             else:
                 await self._refresh(view, row)
-
-    async def knows_more(self, view: CampaignView) -> bool:
-        """Whether the store has newer queries than this process had seen; looked up at most every moment."""
-        before = view.known
-        if time.monotonic() - view.looked > _MOMENT:
-            view.looked = time.monotonic()
-            await self.refresh_one(view.id)
-        return view.known > before
 
     async def refresh_one(self, identity: str) -> None:
         view = self._views.get(identity)

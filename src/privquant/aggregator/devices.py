@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from privquant import wire
 from privquant.aggregator import metrics
@@ -22,6 +23,7 @@ from privquant.aggregator.keys import KeyUnusable
 from privquant.aggregator.pace import Pace
 from privquant.aggregator.replies import Reply, RequestRefused, problem
 from privquant.aggregator.store.base import Admit, Ask, AskResult, Pin, Spend, Unavailable, What
+from privquant.aggregator.turns import Gone, Turns
 
 PLACES_SECONDS = 10
 """How soon to ask again for a place that somebody in flight may leave."""
@@ -31,10 +33,17 @@ LONGEST_WAIT = 3_600
 """Retry-After never asks for more: a device that sleeps longer than this may as well ask again."""
 
 
-_CROWD = "Many want to answer now. Everybody has a turn, and yours comes"
 _WRONG_LINK = "The campaign has no open link with this secret, or it needs a code and this is not the one"
 _CLAIMED = "All places of the open link are taken, some of them by devices that have not asked yet"
 _LATE = "The place of the open link was not used in time and has gone to others; claim one again"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request's body, and how to find out that its client hung up."""
+
+    body: bytes
+    gone: Gone | None
 
 
 class DeviceRoutes:
@@ -44,11 +53,13 @@ class DeviceRoutes:
         self,
         cache: CampaignCache,
         group: GroupCommit[Ask, AskResult],
+        turns: Turns,
         link_of: Callable[[int], Awaitable[bytes | None]],
         lease_minutes: int,
     ) -> None:
         self._cache = cache
         self._group = group
+        self._turns = turns
         self._link_of = link_of
         self._lease_minutes = lease_minutes
         self._desk = BatchDesk(group, _counted)
@@ -60,11 +71,16 @@ class DeviceRoutes:
             wire.BATCH: self._batch,
         }
 
-    async def handle(self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody) -> Reply:
-        """One request, one reply; nothing a device sends raises. A body is read when its campaign is known."""
+    async def handle(
+        self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody, gone: Gone | None = None
+    ) -> Reply:
+        """One request, one reply; nothing a device sends raises. A body is read when its campaign is known.
+
+        gone: how to find out that the client hung up, where that is possible.
+        """
         reason = None
         try:
-            reply = await self._handle(identity, route, method, body)
+            reply = await self._handle(identity, route, method, body, gone)
         except RequestRefused as error:
             reason, reply = error.code, error.reply
         except wire.WireError as error:
@@ -77,7 +93,9 @@ class DeviceRoutes:
         metrics.requested(route.name, reply.status)
         return reply
 
-    async def _handle(self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody) -> Reply:
+    async def _handle(
+        self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody, gone: Gone | None
+    ) -> Reply:
         if method != route.method and (method, route.method) != ("HEAD", "GET"):
             raise RequestRefused("method-not-allowed", f"this address takes {route.method}", allow=route.method)
         if not re.fullmatch(CAMPAIGN_ID, identity):
@@ -87,19 +105,23 @@ class DeviceRoutes:
             raise RequestRefused("unknown-campaign")
         if view.manifest.shuffle is not None and route != wire.MANIFEST:
             raise RequestRefused("not-found", f"this campaign is answered at {view.manifest.shuffle.address}")
-        return await self._serve[route](view, await whole(body, route.most_sent))
+        return await self._serve[route](view, Sent(await whole(body, route.most_sent), gone))
 
-    async def _manifest(self, view: CampaignView, _body: bytes) -> Reply:
+    async def _manifest(self, view: CampaignView, _sent: Sent) -> Reply:
         return Reply(200, view.envelope, immutable=True)
 
-    async def _claim(self, view: CampaignView, body: bytes) -> Reply:
-        claim = wire.Claim.parse(body)
+    async def _claim(self, view: CampaignView, sent: Sent) -> Reply:
+        claim = wire.Claim.parse(sent.body)
         stored = await self._link_of(view.no)
         if stored is None or not link_matches(claim, stored):
             raise RequestRefused("wrong-link", _WRONG_LINK)
         hashed = bytes.fromhex(claim.token_hash)
         token, term = view.office.id(hashed), _minute() + CLAIM_MINUTES
-        outcome = await self._in_turn(view, token, hashed, lambda pace: Admit(view.no, token, term, pace))
+
+        async def ask(pace: Pace | None) -> Admit:
+            return Admit(view.no, token, term, pace)
+
+        outcome = await self._turns.outcome(view, token, hashed, ask, sent.gone)
         if outcome.what is What.WAIT and view.share == 0:
             raise RequestRefused("all-places-taken", _CLAIMED, retry_after=PLACES_SECONDS)
         if outcome.what is What.FULL:
@@ -109,24 +131,22 @@ class DeviceRoutes:
         new = outcome.what is What.COUNTED
         return Reply(201 if new else 200, wire.claim_body(new))
 
-    async def _query(self, view: CampaignView, body: bytes) -> Reply:
-        hashed = bytes.fromhex(wire.parse_query_request(body))
+    async def _query(self, view: CampaignView, sent: Sent) -> Reply:
+        hashed = bytes.fromhex(wire.parse_query_request(sent.body))
         if view.state == "closed":
             raise RequestRefused("campaign-closed")
         if view.state == "paused":
             raise _not_open(view)
         _check_wave(view, hashed)
         token, lease = view.office.id(hashed), _minute() + self._lease_minutes
-        nothing_new = await self._nothing_new(view)
-
         query = None
 
-        def ask(pace: Pace | None) -> Pin:
+        async def ask(pace: Pace | None) -> Pin:
             nonlocal query
-            query = None if nothing_new else view.next_query()
+            query = None if await self._nothing_new(view) else view.next_query()
             return Pin(view.no, token, None if query is None else view.office.seal(hashed, query), lease, pace)
 
-        outcome = await self._in_turn(view, token, hashed, ask)
+        outcome = await self._turns.outcome(view, token, hashed, ask, sent.gone)
         if outcome.what is What.PINNED:
             view.taken += 1
             metrics.pins.inc()
@@ -136,25 +156,6 @@ class DeviceRoutes:
         if outcome.what is not What.PINNED or query is None:
             query = view.office.unseal(hashed, outcome.box)
         return Reply(200, wire.Ticket(query.threshold, view.office.ticket(hashed, query)).to_bytes())
-
-    async def _in_turn(
-        self, view: CampaignView, token: bytes, hashed: bytes, ask: Callable[[Pace | None], Pin | Admit]
-    ) -> AskResult:
-        """The outcome of an ask that needs a place of the pace; a refusal that says when to come back."""
-        phase = view.office.phase(hashed)
-        pace = view.pace(token, phase, time.time())
-        outcome = await self._group.put(ask(pace))
-        if pace is None:
-            return outcome
-        if outcome.what is What.WAIT and pace.turn and await self._cache.knows_more(view):
-            outcome = await self._group.put(ask(Pace(view.share, view.known)))
-        if outcome.what is What.WAIT:
-            left = view.crowd.wait(token, phase, time.time(), tried=pace.turn)
-            raise RequestRefused("not-yet", _CROWD, retry_after=left)
-        waited = view.crowd.leave(token, time.time())
-        if outcome.what is What.PINNED:
-            metrics.waits.observe(waited)
-        return outcome
 
     async def _nothing_new(self, view: CampaignView) -> bool:
         """Whether only tokens that have a query already are served."""
@@ -173,8 +174,8 @@ class DeviceRoutes:
             return RequestRefused("campaign-complete")
         return RequestRefused("all-places-taken", retry_after=PLACES_SECONDS)
 
-    async def _report(self, view: CampaignView, body: bytes) -> Reply:
-        outcome = await self._group.put(self._spend(view, wire.WireReport.parse(body)))
+    async def _report(self, view: CampaignView, sent: Sent) -> Reply:
+        outcome = await self._group.put(self._spend(view, wire.WireReport.parse(sent.body)))
         if outcome.what is What.CLOSED:
             raise RequestRefused("campaign-closed")
         new = _counted(outcome)
@@ -189,7 +190,7 @@ class DeviceRoutes:
             raise RequestRefused("forged-ticket")
         return Spend(view.no, view.office.id(hashed), query, report.bit)
 
-    async def _batch(self, view: CampaignView, body: bytes) -> Reply:
+    async def _batch(self, view: CampaignView, sent: Sent) -> Reply:
         def spend(report: wire.WireReport) -> Spend:
             try:
                 return self._spend(view, report)
@@ -197,7 +198,7 @@ class DeviceRoutes:
                 view.refusals.refused(error.code)
                 raise
 
-        return await self._desk.answer(body, spend)
+        return await self._desk.answer(sent.body, spend)
 
 
 def _counted(outcome: AskResult) -> bool:

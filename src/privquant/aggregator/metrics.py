@@ -61,7 +61,7 @@ class Stepped:
 
 
 reports = Stepped(Counter("privquant_reports", "Reports counted, in steps"))
-_reports_taken = {
+_answered: dict[tuple[str, int], Stepped | Counter] = {
     (route, status): Stepped(requests.labels(route, status))
     for route, status in (("reports", 200), ("reports", 201), ("reports:batch", 200))
 }
@@ -69,8 +69,10 @@ _reports_taken = {
 
 def requested(route: str, status: int) -> None:
     """A device's request was answered."""
-    known = _reports_taken.get((route, status))
-    (requests.labels(route, status) if known is None else known).inc()
+    known = _answered.get((route, status))
+    if known is None:
+        known = _answered[route, status] = requests.labels(route, status)
+    known.inc()
 
 
 def render() -> bytes:

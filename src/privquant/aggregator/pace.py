@@ -11,8 +11,9 @@ processes serve; `known` comes with the query, so a process that has not seen th
 the old.
 
 Whom to serve is drawn, not queued. Each token has turns, a period apart, which begin at a phase that is a keyed
-hash of the token, the same in every process and after every restart. In each turn it may try once, within `WINDOW`
-seconds; it is given a query if a place is free at that moment. Who comes first, comes back sooner than told, or
+hash of the token, the same in every process and after every restart. In each turn it may try once: it is given a
+query if a place is free, or its request is held for the rest of the first `HOLD` seconds of the turn, and among
+those held a lot decides whenever places open (see waiting_room). Who comes first, comes back sooner than told, or
 asks a hundred times a second, has the turns everybody has. The period grows with the crowd and is a power of two,
 so that a turn that was told remains one when the crowd gets smaller.
 
@@ -32,14 +33,18 @@ FLOOR = 8
 DEFAULT_SHARE = 0.15
 LEAST_SHARE = 0.01
 
-TRIES = 400
-"""Tries a second that one process invites; a larger crowd is told to come back later."""
+HOLD = 4
+"""Seconds of a turn for which a request that finds no place is held; also the shortest period."""
+MOST_HELD = 4_096
+"""Requests that one process holds; a larger crowd is told to come back later."""
 LONGEST_PERIOD = 32
-"""Seconds between two turns of a token in the largest crowd: within a device's default patience, 60 s, twice."""
+"""Seconds between two turns of a token in the largest crowd: within a device's default patience, 60 s."""
 WINDOW = 2.0
-"""Seconds a turn lasts. Retry-After is whole seconds, and a device adds up to half of one."""
+"""Seconds within which everybody has come who was told when its turn begins: Retry-After is whole seconds, and a
+device adds up to half of one."""
 
 _MOST_WAITING = 100_000
+_SLACK = 0.5  # of WINDOW, what is left when a device was told a second
 _SLOW = 5.0  # seconds after its turn until which a token that was told to come back is believed to do so
 
 
@@ -75,8 +80,8 @@ class Pace:
 
 def period_of(crowd: int) -> int:
     """Seconds between two turns of a token when so many wait."""
-    period = 1
-    while crowd > TRIES * period and period < LONGEST_PERIOD:
+    period = HOLD
+    while crowd * HOLD > MOST_HELD * period and period < LONGEST_PERIOD:
         period *= 2
     return period
 
@@ -106,20 +111,26 @@ class Crowd:
 
     def may_try(self, token: bytes, phase: float, now: float) -> bool:
         """Whether this is the token's turn, and it has not tried in it."""
-        begun = turn_begun(now, phase, period_of(len(self)))
+        begun = self.turn(phase, now)
         waiter = self._waiting.get(token)
-        return now - begun < WINDOW and (waiter is None or waiter.tried < begun)
+        return now - begun < HOLD and (waiter is None or waiter.tried < begun)
+
+    def turn(self, phase: float, now: float) -> float:
+        """When the latest turn of a token with this phase began."""
+        return turn_begun(now, phase, period_of(len(self)))
 
     def wait(self, token: bytes, phase: float, now: float, *, tried: bool) -> int:
-        """The token got no place; in how many whole seconds its next turn begins."""
+        """The token has no place; in how many whole seconds to come for the next turn in which it may try."""
         waiter = self._waiting.setdefault(token, _Waiter(now, now, 0.0))
         waiter.seen = now
         if tried:
             waiter.tried = now
         self._waiting.move_to_end(token)
         self.forget(now)
-        period = period_of(len(self))
-        return max(1, math.ceil(turn_begun(now, phase, period) + period - now))
+        begun = self.turn(phase, now)
+        if waiter.tried < begun and now - begun < _SLACK:  # the next turn has just begun
+            return 1
+        return max(1, math.ceil(begun + period_of(len(self)) - now))
 
     def leave(self, token: bytes, now: float) -> float:
         """The token got its place, or has no use for one any more; how long it had waited."""

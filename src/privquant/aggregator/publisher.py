@@ -67,6 +67,6 @@ class Publisher:
             queries, due = await asyncio.to_thread(next_queries)
         await self._store.publish(row.no, queries, sum(count.answered for count in counts))
         self._due[row.id] = due
+        await self._on_publish(row.id)  # first: somebody may be waiting for it
         if self._on_counts is not None:
             await self._on_counts(row.no, counts)
-        await self._on_publish(row.id)

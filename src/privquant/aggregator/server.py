@@ -155,7 +155,8 @@ class _Server(uvicorn.Server):
         self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._service.live.end_streams()  # else they would be waited for
+        self._service.live.end_streams()  # else they would be waited for, as would those who wait for a place
+        self._service.turns.let_go()
         await super().shutdown(sockets)
         await self._admin.end()
         await self._service.stop()

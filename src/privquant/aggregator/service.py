@@ -28,17 +28,22 @@ from privquant.aggregator.retention import Retention
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.shuffle_batches import BatchRoutes
 from privquant.aggregator.snapshots import Snapshots
-from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, DeviceStore, Unavailable
+from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, DeviceStore, Unavailable, What
 from privquant.aggregator.store.migrate import migrate, open_engine
 from privquant.aggregator.store.operator_queries import manifest_of
 from privquant.aggregator.store.sqlite import SqliteDeviceStore
+from privquant.aggregator.turns import Turns
 from privquant.wire import Manifest, fingerprint
 
 _SWEEP = 10.0  # seconds between two sweeps of what the database itself remembers
 _SEAL = 1.0
 _HISTORY = 0.5
+_LINGER = 0.003  # seconds a group waits on PostgreSQL, whose transaction is a dozen messages however small it is
+_SNAPSHOT = 1.0  # seconds between two snapshots of a campaign
+_PUBLISH_PAUSE = 8.0  # a publishing that took a second is followed by so many without one, unless somebody waits
 _TICK = 4.0  # seconds; who was asked and stays away frees its place after the second tick
 _ANNOUNCE = 0.25
+_BREATH = 0.005  # seconds between two turns of what is done as soon as there is something to do
 _DEADLINES = 5.0
 _RETENTION = 60.0
 
@@ -61,6 +66,7 @@ class Service:
         self._tasks: list[asyncio.Task[None]] = []
         self._last_sweep = 0.0
         self._leads = False
+        self._publish_in = settings.publish
         self._manifests: dict[str, Manifest] = {}
         self._round_over = asyncio.Event()
         self.health = Health()
@@ -70,7 +76,7 @@ class Service:
         await migrate(self.engine)
         self.store = open_device_store(self.settings)
         metrics.Stepped.step = self.settings.snapshot_reports
-        self.group = GroupCommit(self._timed_commit)
+        self.group = GroupCommit(self._timed_commit, linger=_LINGER if self.settings.database else 0.0)
         self.cache = CampaignCache(self.store, self.keys)
         self.campaigns = Campaigns(
             self.engine,
@@ -80,18 +86,21 @@ class Service:
             behind=self.settings.snapshot_reports,
             waiting=self.cache.waiting,
         )
-        self.devices = DeviceRoutes(self.cache, self.group, self.store.link_secret, self.settings.lease_minutes)
+        self.turns = Turns(self.cache, self.group, self.store)
+        self.devices = DeviceRoutes(
+            self.cache, self.group, self.turns, self.store.link_secret, self.settings.lease_minutes
+        )
         self.batches = BatchRoutes(self.engine, self.cache, self.keys, self._round_over.set)
         self._announcer = Announcer(self.engine, self.keys, self.health)
-        self._publisher = Publisher(
-            self.store, self.cache.refresh_one, Snapshots(self.engine, self.settings.snapshot_reports).advance
-        )
+        self._snapshots = Snapshots(self.engine, self.settings.snapshot_reports, _SNAPSHOT)
+        self._publisher = Publisher(self.store, self.turns.published, self._snapshots.advance)
         self._estimator = Estimator()
         history = History(self.engine, self._estimator)
         self.live = Live(partial(picture, self.campaigns, self._estimator), history)
         self.group.start()
         self._repeat("refresh", self.settings.refresh, self.cache.refresh)
-        self._repeat("publish", self.settings.publish, self._publish)
+        self._repeat("publish", _BREATH, self._publish)
+        self._repeat("places", _BREATH, self.turns.look)
         self._repeat("announce", 0.01, self._announce)
         self._repeat("seal", _SEAL, self._seal)
         self._repeat("history", _HISTORY, history.note)
@@ -171,10 +180,19 @@ class Service:
         metrics.commits.observe(time.perf_counter() - started)
         metrics.groups.observe(len(asks))
         metrics.waiting.set(self.group.waiting)
+        if any(outcome.what is What.COUNTED for outcome in outcomes):
+            self.turns.counted()
         return outcomes
 
     async def _publish(self) -> None:
+        """In its time, or as soon as those who are held wait for it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._publish_in):
+                await self.turns.hungry.wait()
+        self.turns.hungry.clear()
+        began = time.perf_counter()
         self._leads = await self._publisher.turn()
+        self._publish_in = max(self.settings.publish, _PUBLISH_PAUSE * (time.perf_counter() - began))
         if not self._leads:
             await asyncio.sleep(1.0)
 
@@ -189,6 +207,7 @@ class Service:
     async def _seal(self) -> None:
         if not self._leads:
             return
+        await self._snapshots.catch_up()
         moved = await self.store.seal(self.settings.seal_rows)
         if moved:
             metrics.sealed.inc(moved)

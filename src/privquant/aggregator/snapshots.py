@@ -15,6 +15,7 @@ restart, and two that turn at once do no harm. `verify` compares exact counts an
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 
 from sqlalchemy import literal, select, update
@@ -34,17 +35,31 @@ _NOTHING = b"[]"
 class Snapshots:
     """Turns the snapshots of the campaigns of one store."""
 
-    def __init__(self, engine: AsyncEngine, step: int = STEP) -> None:
+    def __init__(self, engine: AsyncEngine, step: int = STEP, pause: float = 0.0) -> None:
+        """pause: the least seconds between two snapshots of a campaign."""
         self._engine = engine
         self._step = step
+        self._pause = pause
         self._coming: dict[int, int] = {}  # reports in the snapshot to be shown next, as far as is known here
+        self._soonest: dict[int, float] = {}
+        self._late: dict[int, Sequence[Counts]] = {}  # what came too soon after a snapshot
+
+    async def catch_up(self) -> None:
+        """Take note of what came too soon."""
+        for number, counts in list(self._late.items()):
+            await self.advance(number, counts)
 
     async def advance(self, number: int, counts: Sequence[Counts]) -> None:
         """Take note of the exact counts of a campaign that runs."""
         heard = sum(row.answered for row in counts)
         known = self._coming.get(number, 0)
+        if time.monotonic() < self._soonest.get(number, 0.0):
+            self._late[number] = counts
+            return
+        self._late.pop(number, None)
         if known <= heard < known + self._step:  # below it: a backup was restored, or the number was used before
             return
+        self._soonest[number] = time.monotonic() + self._pause
         table = schema.snapshot
         async with writing(self._engine) as db:
             await self._begin(db, number)

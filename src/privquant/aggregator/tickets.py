@@ -10,6 +10,7 @@ From the token hash h a device sends, and a secret only the key folder has, one 
             so a valid ticket is the token's one and only ticket and a report needs no lookup.
     wave    HMAC(secret, h) modulo the number of waves: a device cannot choose when it answers.
     phase   the same for the moments at which a token has its turn (see aggregator.pace).
+    lot     the same, in each turn anew, for who of those held is called first (see aggregator.waiting_room).
 """
 
 from __future__ import annotations
@@ -56,6 +57,11 @@ class TicketOffice:
         """Seconds into the longest period at which the token's turn begins."""
         drawn = hmac.digest(self.secret, b"turn" + token_hash, hashlib.sha256)
         return int.from_bytes(drawn[:8], "big") / 2**64 * LONGEST_PERIOD
+
+    def lot(self, token_hash: bytes, turn: float) -> int:
+        """What the token has drawn for the turn that began then."""
+        drawn = hmac.digest(self.secret, b"lot" + round(turn).to_bytes(8, "big") + token_hash, hashlib.sha256)
+        return int.from_bytes(drawn[:8], "big")
 
     def ticket(self, token_hash: bytes, query: Query) -> str:
         packed = _QUERY.pack(query.phase, query.arm, query.threshold)

@@ -123,6 +123,15 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
+class Traffic:
+    """Reports counted, queries on their way, and how many reports the published queries follow from."""
+
+    heard: int
+    in_flight: int
+    known: int
+
+
+@dataclass(frozen=True, slots=True)
 class CampaignRow:
     no: int
     id: str
@@ -202,6 +211,10 @@ class DeviceStore(ABC):
         rows = await self._read(sql.PUBLISHED, campaign)
         queries = [(Query(c, coin, phase, arm), users) for c, coin, phase, arm, users, _ in rows]
         return Published(queries, rows[0][5] if rows else 0)
+
+    async def traffic(self, campaign: int) -> Traffic:
+        """As of one moment."""
+        return Traffic(*(await self._read(sql.TRAFFIC, campaign))[0])
 
     @abstractmethod
     async def tick(self, minute: int) -> None:

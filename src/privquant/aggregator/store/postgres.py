@@ -153,6 +153,7 @@ class PostgresDeviceStore(DeviceStore):
         self._opening = asyncio.Lock()
         self._random = SystemRandom()
         self._leader: asyncpg.Connection | None = None
+        self._leads = False
         self._pins = Renewed("pin")
 
     async def _connections(self) -> asyncpg.Pool:
@@ -401,16 +402,17 @@ class PostgresDeviceStore(DeviceStore):
     async def try_lead(self) -> bool:
         """The lock belongs to a connection, so it is given up by dying."""
         try:
-            if self._leader is not None and not self._leader.is_closed():
+            if self._leader is None or self._leader.is_closed():
+                self._leads = False
+                self._leader = await asyncpg.connect(self._dsn, timeout=5, command_timeout=10)
+            if self._leads:
                 await self._leader.execute("SELECT 1")
-                return True
-            db = await asyncpg.connect(self._dsn, timeout=5, command_timeout=10)
-            if await db.fetchval("SELECT pg_try_advisory_lock($1)", PUBLISHER_LOCK):
-                self._leader = db
-                return True
-            await db.close()
-            return False
+            else:  # asked again over the same connection: to open one takes as long as a hundred questions
+                self._leads = await self._leader.fetchval("SELECT pg_try_advisory_lock($1)", PUBLISHER_LOCK)
+            return self._leads
         except _GONE as error:
+            if self._leader is not None:
+                self._leader.terminate()
             self._leader = None
             raise Unavailable(f"PostgreSQL does not answer: {type(error).__name__}") from error
 

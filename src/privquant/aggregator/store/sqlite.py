@@ -53,6 +53,7 @@ _PIN_OF = "SELECT box FROM pin WHERE campaign = ? AND id = ?"
 _IS_SPENT = "SELECT 1 FROM spent WHERE campaign = ? AND id = ?"
 _CLAIM_OF = "SELECT claim FROM token WHERE campaign = ? AND id = ?"
 _KEEP = "UPDATE token SET claim = 0 WHERE campaign = ? AND id = ? AND claim > 0"
+_FLYING = "SELECT count(*) FROM flight WHERE campaign = ?"
 _IS_FLYING = "SELECT 1 FROM flight WHERE campaign = ? AND id = ?"
 _TAKE_OFF = f"""
 INSERT INTO flight (campaign, id, age) VALUES (?, ?, {sql.FRESH})
@@ -104,35 +105,70 @@ def check_integrity(file: Path) -> None:
         raise Unavailable(DAMAGED)
 
 
-class _Traffic:
-    """What one transaction knows of the pace of its campaigns: counted once, then kept up to date."""
+class _Heard:
+    """How many reports each campaign has, kept by the one connection that adds to them.
+
+    To count them takes as long as some asks do. What another connection changes is seen by SQLite's own number of
+    such changes, and then they are counted again.
+    """
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
-        self._counted: dict[int, list[int]] = {}  # campaign: heard, in flight
-        self._landed: Counter[int] = Counter()  # reports of this transaction; their rows are written at its end
+        self._version = -1
+        self._counted: dict[int, int] = {}
+
+    def begin(self) -> None:
+        """A transaction has begun, so nobody else changes anything until it ends."""
+        (version,) = self._db.execute("PRAGMA data_version").fetchone()
+        if version != self._version:
+            self._version = version
+            self._counted.clear()
+
+    def of(self, campaign: int) -> int:
+        if campaign not in self._counted:
+            self._counted[campaign] = self._db.execute(sql.HEARD, (campaign,)).fetchone()[0]
+        return self._counted[campaign]
+
+    def add(self, landed: Counter[int]) -> None:
+        """A transaction with so many reports was committed."""
+        for campaign, reports in landed.items():
+            if campaign in self._counted:
+                self._counted[campaign] += reports
+
+    def forget(self) -> None:
+        """It is not known how a transaction ended."""
+        self._counted.clear()
+
+
+class _Traffic:
+    """What one transaction knows of the pace of its campaigns: counted once, then kept up to date."""
+
+    def __init__(self, db: sqlite3.Connection, heard: _Heard) -> None:
+        self._db = db
+        self._heard = heard
+        self._flying: dict[int, int] = {}
+        self.landed: Counter[int] = Counter()  # reports of this transaction; their rows are written at its end
 
     def has_place(self, campaign: int, token: bytes, pace: Pace | None) -> bool:
         if pace is None:
             return True
-        if campaign not in self._counted:
-            self._counted[campaign] = list(self._db.execute(sql.IN_FLIGHT, (campaign,)).fetchone())
-        heard, flying = self._counted[campaign]
-        if pace.places(heard + self._landed[campaign], flying) > 0:
+        if campaign not in self._flying:
+            self._flying[campaign] = self._db.execute(_FLYING, (campaign,)).fetchone()[0]
+        if pace.places(self._heard.of(campaign) + self.landed[campaign], self._flying[campaign]) > 0:
             return True
         return self._db.execute(_IS_FLYING, (campaign, token)).fetchone() is not None
 
     def take_off(self, campaign: int, token: bytes) -> None:
         again = self._db.execute(_IS_FLYING, (campaign, token)).fetchone() is not None
         self._db.execute(_TAKE_OFF, (campaign, token))
-        self._counted[campaign][1] += not again
+        self._flying[campaign] += not again
 
     def land(self, campaign: int, token: bytes) -> None:
         """A report was counted."""
-        self._landed[campaign] += 1
+        self.landed[campaign] += 1
         landed = self._db.execute(_LAND, (campaign, token)).rowcount
-        if campaign in self._counted:
-            self._counted[campaign][1] -= landed
+        if campaign in self._flying:
+            self._flying[campaign] -= landed
 
 
 class SqliteDeviceStore(DeviceStore):
@@ -147,6 +183,7 @@ class SqliteDeviceStore(DeviceStore):
         self._file = file
         found = os.stat(file)
         self._identity = (found.st_dev, found.st_ino)
+        self._heard = _Heard(self._db)
         self._db.execute("PRAGMA busy_timeout=0")  # waiting is done by the event loop
 
     async def commit(self, asks: list[Ask]) -> list[AskResult]:
@@ -154,9 +191,16 @@ class SqliteDeviceStore(DeviceStore):
             try:
                 self._check_place()
                 await self._begin()
-                outcomes = self._apply(asks)
+                traffic = _Traffic(self._db, self._heard)
+                self._heard.begin()
+                outcomes = self._apply(asks, traffic)
                 await self._on_writer(lambda: self._db.execute("COMMIT"))
+                self._heard.add(traffic.landed)
+            except asyncio.CancelledError:
+                self._heard.forget()
+                raise
             except sqlite3.Error as error:
+                self._heard.forget()
                 await self._on_writer(self._roll_back)
                 raise Unavailable(f"the SQLite store did not take the transaction: {error}") from error
         return outcomes
@@ -177,14 +221,13 @@ class SqliteDeviceStore(DeviceStore):
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
 
-    def _apply(self, asks: list[Ask]) -> list[AskResult]:
+    def _apply(self, asks: list[Ask], traffic: _Traffic) -> list[AskResult]:
         run = self._db.execute
         states: dict[int, str | None] = {}
         for number in {ask.campaign for ask in asks}:
             row = run(_STATE, (number,)).fetchone()
             states[number] = None if row is None else row[0]
         outcomes, rows = [], []
-        traffic = _Traffic(self._db)
         for ask in asks:
             if isinstance(ask, Spend):
                 outcome = self._spend(ask, states[ask.campaign], traffic)

@@ -35,9 +35,11 @@ ORDER BY c.no
 TAKEN = f"""
 SELECT {_HEARD.format(campaign="?1")} + (SELECT count(*) FROM pin WHERE campaign = ?1 AND lease >= ?2)
 """
+HEARD = f"SELECT {_HEARD.format(campaign='?1')}"
 IN_FLIGHT = f"""
 SELECT {_HEARD.format(campaign="?1")}, (SELECT count(*) FROM flight WHERE campaign = ?1)
 """
+TRAFFIC = f"{IN_FLIGHT}, coalesce((SELECT heard FROM published WHERE campaign = ?1 ORDER BY place LIMIT 1), 0)"
 LINK_SECRET = "SELECT secret FROM link WHERE campaign = ?1"
 
 PUBLISHED = "SELECT threshold, coin, phase, arm, users, heard FROM published WHERE campaign = ?1 ORDER BY place"
