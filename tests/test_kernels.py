@@ -1,12 +1,15 @@
 """Kernels: interpreted where the job is small, compiled where it pays, and the same answer either way."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -14,6 +17,9 @@ import pytest
 import privquant
 from privquant import _numba
 from privquant._numba import HAVE_NUMBA, compiled, njit
+from privquant.aggregator.operator_client import OperatorClient, Refusal
+from privquant.aggregator.page_files import device_folder
+from privquant.aggregator.process import free_port
 from privquant.domain import Integers
 from privquant.lab.engine.crowd import draw, fill, new_crowd
 from privquant.lab.engine.isotonic import outcomes
@@ -164,18 +170,38 @@ def unprivileged() -> tuple[str, ...]:
     return prefix
 
 
-# What `campaign create` does with a protocol, its certified interval's bounds included.
-CAMPAIGN = """
-import sys
-from privquant import Integers, protocol
-made = protocol("isotonic", Integers(0, 500_000), users=2000, epsilon=1.0, spread=0.25, interval=0.9)
-print(made.ask_counts(64), made.course.bounds.tolist())
-assert "numba" not in sys.modules
-"""
+class Installation(NamedTuple):
+    """Read-only, for a user without a home: `tmp` is the one place that can be written."""
+
+    package: Path
+    tmp: Path
+    prefix: tuple[str, ...]
+    environment: dict[str, str]
+
+    def run(self, code: str) -> str:
+        return run(code, prefix=self.prefix, cwd=self.tmp, **self.environment)
+
+    def start(self, *verb: str, **environment: str) -> subprocess.Popen[str]:
+        """A command of the command line, as a process."""
+        return subprocess.Popen(
+            [*self.prefix, sys.executable, "-m", "privquant", *verb],
+            cwd=self.tmp,
+            env={"PATH": os.environ["PATH"], **self.environment, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def call(self, *verb: str, **environment: str) -> str:
+        """What such a process prints, if it ends well."""
+        process = self.start(*verb, **environment)
+        said, _ = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+        return said
 
 
-def test_a_read_only_installation_and_no_home_just_work():
-    """numba has nowhere to keep anything: small jobs and the server need it not, an engine compiles for itself."""
+@pytest.fixture(scope="module")
+def installation():
     prefix = unprivileged()
     with tempfile.TemporaryDirectory() as made:
         place = Path(made)
@@ -184,6 +210,8 @@ def test_a_read_only_installation_and_no_home_just_work():
         (place / "tmp").chmod(0o777)
         package = place / "read-only" / "privquant"
         shutil.copytree(Path(privquant.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+        if not (package / "js").exists():  # as the wheel has it
+            shutil.copytree(device_folder() / "src", package / "js" / "src")
         for path in (package.parent, *package.parent.rglob("*")):
             path.chmod(0o555 if path.is_dir() else 0o444)
         nowhere = {
@@ -193,10 +221,43 @@ def test_a_read_only_installation_and_no_home_just_work():
             "PYTHONDONTWRITEBYTECODE": "1",
             "TMPDIR": str(place / "tmp"),
         }
-        where = run("import privquant; print(privquant.__file__)", prefix=prefix, cwd=place, **nowhere)
-        assert where.startswith(str(package))
-        assert run(MEDIAN, prefix=prefix, cwd=place, **nowhere) == run(MEDIAN)
-        assert run(TREE, prefix=prefix, cwd=place, **nowhere) == run(TREE)
-        assert run(CAMPAIGN, prefix=prefix, cwd=place, **nowhere) == run(CAMPAIGN)
+        yield Installation(package, place / "tmp", prefix, nowhere)
         for path in (package.parent, *package.parent.rglob("*")):
             path.chmod(0o755)
+
+
+def test_a_read_only_installation_and_no_home_just_work(installation):
+    """numba has nowhere to keep anything: small jobs need it not, an engine compiles for itself."""
+    assert installation.run("import privquant; print(privquant.__file__)").startswith(str(installation.package))
+    assert installation.run(MEDIAN) == run(MEDIAN)
+    assert installation.run(TREE) == run(TREE)
+
+
+def test_a_server_of_such_an_installation_makes_campaigns(installation):
+    """`serve`, `operator add` and `campaign create`, each a process of that user; with a certified interval, whose
+    bounds are found by kernels."""
+    port, admin = free_port(), free_port()
+    data = ("--data", str(installation.tmp / "data"))
+    listening = ("--port", str(port), "--admin-port", str(admin))
+    server = installation.start("serve", *data, *listening)
+    try:
+        ready = OperatorClient(f"http://127.0.0.1:{admin}", timeout=5)
+        for _ in range(600):
+            assert server.poll() is None, server.communicate()[0]
+            try:
+                ready.call("GET", "/readyz")
+                break
+            except Refusal:
+                time.sleep(0.1)
+        token = installation.call("operator", "add", "somebody", *data).strip()
+        operator = {"PRIVQUANT_TOKEN": token, "PRIVQUANT_SERVER": f"http://127.0.0.1:{admin}"}
+        question = ("--measurement", "salary", "--question", "What do you earn?", "--users", "2000")
+        bounds = ("--low", "0", "--high", "500000", "--interval", "0.9")
+        made = installation.call("campaign", "create", *question, *bounds, **operator).split()[-1]
+        assert re.fullmatch("[0-9a-f]{64}", made)
+        assert made[:12] in installation.call("campaign", "list", **operator)
+    finally:
+        server.terminate()
+        said, _ = server.communicate(timeout=60)
+    assert server.returncode == 0, said
+    assert "Traceback" not in said

@@ -18,55 +18,33 @@ try:
 except PackageNotFoundError:  # run from a source tree that was never installed
     __version__ = "0+unknown"
 
-_WHERE = {
+_NAMES = {
     # A column you hold, and plans
-    "median": "privquant.quantiles",
-    "quantile": "privquant.quantiles",
-    "plan": "privquant.planning.plan",
-    "Plan": "privquant.planning.plan",
+    "privquant.quantiles": ("median", "quantile"),
+    "privquant.planning.plan": ("plan", "Plan"),
     # Which values exist
-    "Domain": "privquant.domain",
-    "Integers": "privquant.domain",
-    "Grid": "privquant.domain",
-    "LogGrid": "privquant.domain",
-    # What comes back
-    "Estimate": "privquant.messages",
-    "Estimates": "privquant.estimates",
-    "Guarantee": "privquant.messages",
-    "ShuffledRound": "privquant.messages",
-    "Interval": "privquant.messages",
-    "Rank": "privquant.messages",
-    "stated": "privquant.planning.statement",
-    # Protocols to ask and tell
-    "protocol": "privquant.protocols.registry",
-    "protocol_names": "privquant.protocols.registry",
-    "from_state": "privquant.protocols.registry",
-    "shuffled_isotonic": "privquant.protocols.isotonic.shuffled",
-    "shuffled_search": "privquant.protocols.naive.shuffled",
-    "shuffled_settings": "privquant.protocols.naive.shuffled",
-    # For a protocol or a population of one's own
-    "Protocol": "privquant.protocols.base",
-    "ThresholdProtocol": "privquant.protocols.base",
-    "register": "privquant.protocols.registry",
-    "Coin": "privquant.privacy.coin",
-    "Query": "privquant.messages",
-    "Report": "privquant.messages",
-    "TreeQuery": "privquant.messages",
-    "TreeReport": "privquant.messages",
-    "AnyQuery": "privquant.messages",
-    "AnyReport": "privquant.messages",
+    "privquant.domain": ("Domain", "Integers", "Grid", "LogGrid"),
+    # What is asked and told, and what comes back
+    "privquant.messages": (
+        *("Estimate", "Guarantee", "ShuffledRound", "Interval", "Rank"),
+        *("Query", "Report", "TreeQuery", "TreeReport", "AnyQuery", "AnyReport"),
+    ),
+    "privquant.estimates": ("Estimates",),
+    "privquant.planning.statement": ("stated",),
+    # Protocols to ask and tell; for one's own too
+    "privquant.protocols.registry": ("protocol", "protocol_names", "from_state", "register"),
+    "privquant.protocols.isotonic.shuffled": ("shuffled_isotonic",),
+    "privquant.protocols.naive.shuffled": ("shuffled_search", "shuffled_settings"),
+    "privquant.protocols.base": ("Protocol", "ThresholdProtocol"),
+    "privquant.privacy.coin": ("Coin",),
     # Simulated users
-    "run": "privquant.lab.run",
-    "Sample": "privquant.lab.sample",
-    "Users": "privquant.lab.populations",
-    "CountUsers": "privquant.lab.populations",
-    "Coins": "privquant.lab.populations",
+    "privquant.lab.run": ("run",),
+    "privquant.lab.sample": ("Sample",),
+    "privquant.lab.populations": ("Users", "CountUsers", "Coins"),
     # What is raised
-    "PrivquantError": "privquant.errors",
-    "InvalidInput": "privquant.errors",
-    "ProtocolError": "privquant.errors",
-    "MissingDependency": "privquant.errors",
+    "privquant.errors": ("PrivquantError", "InvalidInput", "ProtocolError", "MissingDependency"),
 }
+_WHERE = {name: module for module, names in _NAMES.items() for name in names}
 
 # Subpackages that `import privquant` makes reachable without importing them.
 _FOLDERS = ("device", "lab", "planning", "privacy", "protocols", "testing")

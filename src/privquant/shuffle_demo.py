@@ -20,15 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from privquant.aggregator.demo import (
-    DOMAIN,
-    MEASUREMENT,
     PATIENCE,
     PROCESSES,
     Demo,
     DemoResult,
     Doors,
     Moment,
-    rank_error,
 )
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.peer import get
@@ -42,7 +39,7 @@ from privquant.shuffler.joining import check_manifest, join, read_manifest
 from privquant.shuffler.overview import shown
 from privquant.shuffler.process import ShufflerProcess
 from privquant.shuffler.settings import Settings
-from privquant.wire import domain_to_wire, path_of, public_key_of
+from privquant.wire import path_of, public_key_of
 
 DELTA = 1e-6
 SPARE = 0.03
@@ -93,7 +90,7 @@ class ShuffledDemo(Demo):
         self.fleet: list[subprocess.Popen[str]] = []
         self.invited: list[str] = []
         self.answers: dict[tuple[int, int], dict[str, Any]] = {}  # (process, person): last line
-        self.due = [KILLS[place] for place in range(len(KILLS))]
+        self.due = list(KILLS)
 
     def run(
         self, meet: Callable[[Doors], None] = lambda doors: None, hold: Callable[[], None] = lambda: None
@@ -109,21 +106,14 @@ class ShuffledDemo(Demo):
         return Doors(f"{self.server.admin_url}/console#token={self.token}&to=/campaign/{campaign}", "")
 
     def _campaign(self) -> str:
-        form = {
-            "measurement": MEASUREMENT,
-            "question": "How much do you spend in a month?",
-            "domain": domain_to_wire(DOMAIN),
-            "epsilon": self.epsilon,
-            "planned_users": len(self.values),
-            "shuffle": {
-                "delta": DELTA,
-                "drop_outs": SPARE,
-                "address": self.shuffling.url,
-                "key": public_key_of(self.keys.current),
-            },
+        shuffle = {
+            "delta": DELTA,
+            "drop_outs": SPARE,
+            "address": self.shuffling.url,
+            "key": public_key_of(self.keys.current),
         }
-        made = self._call("POST", "/v1/campaigns", form)
-        self.key_fingerprint, identity = made["key_fingerprint"], str(made["id"])
+        made = self._create(planned_users=len(self.values), shuffle=shuffle)
+        identity = str(made["id"])
         self._say(f"the aggregator plans {made['plan']}")
         self._join(identity)
         self._say("the shuffler's operator has read the manifest, accounted for it and joined")
@@ -203,11 +193,7 @@ class ShuffledDemo(Demo):
         found = self._call("GET", f"/v1/campaigns/{campaign}")
         books = self._books(campaign)
         sent = Counter((each["asked"], each["bit"]) for each in self.receipts)
-        counted: Counter[tuple[int, int]] = Counter()
-        for row in exported["counts"]:
-            asked = int(DOMAIN.value(int(row["threshold"])))
-            counted[asked, 1] += row["ones"]
-            counted[asked, 0] += row["answered"] - row["ones"]
+        counted = self._counted(exported)
         theirs = {row["round"]: row["batch"] for row in books["rounds"] if row["state"] == "forwarded"}
         ours = {row["round"]: row["batch"] for row in verified["rounds"] if row["state"] == "counted"}
         errors = [each["error"] for each in self.answers.values() if "error" in each]
@@ -215,25 +201,16 @@ class ShuffledDemo(Demo):
         # Of a round that was dropped, or never filled, devices have receipts and nobody has counts.
         lost = books["dropped"] + books["waiting"]
         all_counted = +counted == sent if lost == 0 else not +(counted - sent)
-        value = exported["estimates"][0]["value"]
+        exact = len(self.receipts) == counted.total() + lost == books["acknowledged"]
         return ShuffledResult(
-            devices=len(self.values),
+            **self._measured(exported, seconds, failed),
             guests=0,
             acknowledged=len(self.receipts),
-            counted=sum(counted.values()),
-            failed=len(failed),
-            exact=all_counted
-            and not failed
-            and len(self.receipts) == sum(counted.values()) + lost == books["acknowledged"],
+            counted=counted.total(),
+            exact=all_counted and not failed and exact,
             verified=bool(verified["ok"]),
-            estimate=value,
-            truth=sorted(self.values)[(len(self.values) - 1) // 2],
-            rank_error=1.0 if value is None else rank_error(self.values, value, 0.5),
             privacy=found["privacy"],
-            seconds=seconds,
             reports_per_second=len(self.receipts) / seconds,
-            restart_seconds=self.restart_seconds,
-            reasons=sorted(set(failed)),
             rounds=found["shuffle"]["counted_rounds"],
             dropped_rounds=found["shuffle"]["dropped_rounds"],
             not_needed=len(errors) - len(failed),

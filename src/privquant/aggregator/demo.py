@@ -181,17 +181,18 @@ class Demo:
     def _call(self, method: str, path: str, form: Any = None) -> Any:
         return self.server.call(method, path, form, token=self.token)
 
-    def _campaign(self) -> str:
-        form = {
-            "measurement": MEASUREMENT,
-            "question": "How much do you spend in a month?",
-            "domain": domain_to_wire(DOMAIN),
-            "epsilon": self.epsilon,
-            "planned_users": len(self.values) + GUESTS,
-        }
-        made = self._call("POST", "/v1/campaigns", form)
+    def _create(self, **form: Any) -> dict[str, Any]:
+        """A campaign; what is said of it when it is made."""
+        asked = {"measurement": MEASUREMENT, "question": "How much do you spend in a month?"}
+        domain = domain_to_wire(DOMAIN)
+        made: dict[str, Any] = self._call(
+            "POST", "/v1/campaigns", {**asked, "domain": domain, "epsilon": self.epsilon, **form}
+        )
         self.key_fingerprint = made["key_fingerprint"]
-        return str(made["id"])
+        return made
+
+    def _campaign(self) -> str:
+        return str(self._create(planned_users=len(self.values) + GUESTS)["id"])
 
     def _invites(self, campaign: str) -> list[str]:
         found: list[str] = []
@@ -273,39 +274,49 @@ class Demo:
     def _say(self, event: str) -> None:
         self.show(Moment(len(self.receipts), len(self.values), self.estimate, event))
 
+    def _counted(self, exported: dict[str, Any]) -> Counter[tuple[int, int]]:
+        """How often each bit was counted, by the value that was asked for."""
+        counted: Counter[tuple[int, int]] = Counter()
+        for row in exported["counts"]:
+            asked = int(DOMAIN.value(int(row["threshold"])))
+            counted[asked, 1] += row["ones"]
+            counted[asked, 0] += row["answered"] - row["ones"]
+        return counted
+
+    def _measured(self, exported: dict[str, Any], seconds: float, failed: list[str]) -> dict[str, Any]:
+        """What a result says of any demo."""
+        value = exported["estimates"][0]["value"]
+        return {
+            "devices": len(self.values),
+            "failed": len(failed),
+            "estimate": value,
+            "truth": sorted(self.values)[(len(self.values) - 1) // 2],
+            "rank_error": 1.0 if value is None else rank_error(self.values, value, 0.5),
+            "seconds": seconds,
+            "restart_seconds": self.restart_seconds,
+            "reasons": sorted(set(failed)),
+        }
+
     def _outcome(self, campaign: str, seconds: float) -> DemoResult:
         self._call("POST", f"/v1/campaigns/{campaign}/close")  # before it, numbers are those of a snapshot
         verified = self._call("GET", f"/v1/campaigns/{campaign}/verify")
         exported = self._call("GET", f"/v1/campaigns/{campaign}/export")
-        privacy = self._call("GET", f"/v1/campaigns/{campaign}")["privacy"]
+        found = self._call("GET", f"/v1/campaigns/{campaign}")
         sent = Counter((r["asked"], r["bit"]) for r in self.receipts if "bit" in r)
-        counted: Counter[tuple[int, int]] = Counter()
-        for row in exported["counts"]:
-            asked = DOMAIN.value(int(row["threshold"]))
-            counted[asked, 1] += row["ones"]
-            counted[asked, 0] += row["answered"] - row["ones"]
+        counted = self._counted(exported)
         failed = [r["error"] for r in self.receipts if "error" in r]
         if failed:
             self._say(f"{len(failed)} devices did not answer, the first because: {failed[0]}")
-        value = exported["estimates"][0]["value"]
         # Whatever the devices sent was counted; what was counted beside it is no more than the guests who came.
-        guests = sum(counted.values()) - sum(sent.values())
-        came = self._call("GET", f"/v1/campaigns/{campaign}")["open_link"]["taken"]
-        every_one = sum(sent.values()) == len(self.values) and sent <= counted and guests <= came
+        guests = counted.total() - sent.total()
+        came = found["open_link"]["taken"]
         return DemoResult(
-            devices=len(self.values),
+            **self._measured(exported, seconds, failed),
             guests=guests,
-            acknowledged=sum(sent.values()),
-            counted=sum(counted.values()),
-            failed=len(failed),
-            exact=every_one,
+            acknowledged=sent.total(),
+            counted=counted.total(),
+            exact=sent.total() == len(self.values) and sent <= counted and guests <= came,
             verified=bool(verified["ok"]),
-            estimate=value,
-            truth=sorted(self.values)[(len(self.values) - 1) // 2],
-            rank_error=1.0 if value is None else rank_error(self.values, value, 0.5),
-            privacy=privacy,
-            seconds=seconds,
-            reports_per_second=sum(sent.values()) / seconds,
-            restart_seconds=self.restart_seconds,
-            reasons=sorted(set(failed)),
+            privacy=found["privacy"],
+            reports_per_second=sent.total() / seconds,
         )

@@ -1,6 +1,6 @@
-"""A server as a process of its own: start it, wait until it is ready, stop it, kill it, start it again.
+"""A role as a process of its own: start it, wait until it is ready, stop it, kill it, start it again.
 
-What the demo and the fault tests drive. The process is the one `privquant serve` is.
+What the demo and the fault tests drive. The process is the one `privquant serve` or `privquant shuffler serve` is.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import socket
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 from privquant.aggregator.operator_client import OperatorClient, Refusal
 from privquant.aggregator.settings import Settings, address
@@ -20,7 +21,7 @@ from privquant.errors import PrivquantError
 
 
 class ServerFailed(PrivquantError):
-    """The server process ended, or did not become ready in time."""
+    """The process ended, or did not become ready in time."""
 
 
 def free_port() -> int:
@@ -29,53 +30,41 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class ServerProcess:
-    """One server with fixed settings, alive or not."""
+class OwnProcess(ABC):
+    """A role with fixed settings, alive or not. `module` is what the process runs, `role` what it is called."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        log: Path,
-        command: tuple[str, ...] = ("-m", "privquant.aggregator.server"),
-    ) -> None:
+    module: ClassVar[str]
+    role: ClassVar[str]
+
+    def __init__(self, settings: Any, *, log: Path, command: tuple[str, ...] | None = None) -> None:
         self.settings = settings
         self.log = log
-        self._command = [sys.executable, *command]
+        self._command = [sys.executable, *(command or ("-m", self.module))]
         self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def url(self) -> str:
-        """Of devices and invite pages."""
-        return address(self.settings.host, self.settings.port)
-
-    @property
-    def admin_url(self) -> str:
-        """Of operators, health and metrics."""
-        return self.settings.admin_url
 
     @property
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
 
+    @abstractmethod
+    def is_ready(self) -> bool:
+        """Whether it says so."""
+
     def start(self, timeout: float = 60.0) -> float:
         """Start it and wait until it is ready; the seconds that took."""
         began = time.perf_counter()
-        ready = OperatorClient(self.admin_url, timeout=5)
         out: IO[bytes]
         with open(self.log, "ab") as out:
             environment = os.environ | self.settings.environment()
             self._process = subprocess.Popen(self._command, env=environment, stdout=out, stderr=out)
         while time.perf_counter() - began < timeout:
             if self._process.poll() is not None:
-                raise ServerFailed(f"the server ended with code {self._process.returncode}; see {self.log}")
-            try:
-                ready.call("GET", "/readyz")
+                raise ServerFailed(f"the {self.role} ended with code {self._process.returncode}; see {self.log}")
+            if self.is_ready():
                 return time.perf_counter() - began
-            except Refusal:
-                time.sleep(0.02)
-        raise ServerFailed(f"the server was not ready after {timeout:g} seconds; see {self.log}")
+            time.sleep(0.02)
+        raise ServerFailed(f"the {self.role} was not ready after {timeout:g} seconds; see {self.log}")
 
     def kill(self) -> None:
         """kill -9: no chance to finish anything."""
@@ -92,7 +81,37 @@ class ServerProcess:
             self._process.send_signal(number)
         code = self._process.wait(timeout=60)
         self._process = None
-        while self._listens():  # workers outlive a killed supervisor by a moment
+        return code
+
+
+class ServerProcess(OwnProcess):
+    """An aggregator."""
+
+    settings: Settings
+    module = "privquant.aggregator.server"
+    role = "server"
+
+    @property
+    def url(self) -> str:
+        """Of devices and invite pages."""
+        return address(self.settings.host, self.settings.port)
+
+    @property
+    def admin_url(self) -> str:
+        """Of operators, health and metrics."""
+        return self.settings.admin_url
+
+    def is_ready(self) -> bool:
+        try:
+            OperatorClient(self.admin_url, timeout=5).call("GET", "/readyz")
+        except Refusal:
+            return False
+        return True
+
+    def _end(self, number: signal.Signals) -> int:
+        was_alive = self._process is not None
+        code = super()._end(number)
+        while was_alive and self._listens():  # workers outlive a killed supervisor by a moment
             time.sleep(0.02)
         return code
 

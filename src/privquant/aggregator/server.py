@@ -7,39 +7,30 @@ health, metrics), by default on this machine only.
 from __future__ import annotations
 
 import asyncio
-import errno
-import fcntl
 import math
-import signal
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import uvicorn
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from privquant._numba import stay_interpreted
 from privquant.aggregator import connections, logs
 from privquant.aggregator.causes import cause_of
 from privquant.aggregator.keys import has_keys, open_keys
+from privquant.aggregator.serving import ServiceServer, StartFailed, alone, bound, http_config
 from privquant.aggregator.settings import Settings, settings_from
 from privquant.aggregator.workers import Listeners, inherited, supervise
 from privquant.errors import InvalidInput, PrivquantError
 
 if TYPE_CHECKING:
-    from privquant.aggregator.asgi import AsgiApp
     from privquant.aggregator.service import Service
 
 _DATABASE_SECONDS = 15.0
-_PORT_SECONDS = 3.0
-
-
-class StartFailed(PrivquantError):
-    """The server cannot start."""
+_PORT_SECONDS = 3.0  # workers whose supervisor was killed let go of the port within a moment
 
 
 def run(settings: Settings) -> int:
@@ -47,11 +38,13 @@ def run(settings: Settings) -> int:
     settings.check_reachable()
     if settings.database:
         _database_answers(settings)
-    guard = _alone(settings)
+    taken = f"another server runs on {settings.data}; several need PostgreSQL"
+    guard = None if settings.database else alone(settings.data, taken)
+    patience = _PORT_SECONDS if settings.workers > 1 else 0.0
     try:
         with (
-            _bound(settings.host, settings.port, settings.workers) as public,
-            _bound(settings.admin_host, settings.admin_port, settings.workers) as admin,
+            bound(settings.host, settings.port, patience) as public,
+            bound(settings.admin_host, settings.admin_port, patience) as admin,
         ):
             if not has_keys(settings.keys):
                 _no_campaigns_yet(settings)
@@ -76,31 +69,10 @@ def serve(settings: Settings, listening: Listeners, on_ready: Callable[[], None]
     # The thread that commits waits for the interpreter's lock twice a group, by default up to 5 ms each time.
     sys.setswitchinterval(0.0005)
     service = Service(settings)
-    public = _config(AsgiApp(service, build_public_api(service), devices=True), 10_000)
-    admin = _config(AsgiApp(service, build_admin_api(service), devices=False), 1_000)
+    public = http_config(AsgiApp(service, build_public_api(service), devices=True), 10_000)
+    admin = http_config(AsgiApp(service, build_admin_api(service), devices=False), 1_000)
     connections.allow_many()
-    server = _Server(public, service, _AdminServer(admin), listening.admin, on_ready)
-    server.run([listening.public])
-    if server.failure is not None:
-        raise StartFailed(cause_of(server.failure)) from server.failure
-
-
-def _config(app: AsgiApp, most_connections: int) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        http=connections.bounded(AutoHTTPProtocol),
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=20,
-        timeout_keep_alive=30,
-        limit_concurrency=most_connections,
-        backlog=4_096,
-        lifespan="off",
-    )
+    _Server(public, service, _AdminServer(admin), listening.admin, on_ready).run_on(listening.public)
 
 
 class _AdminServer(uvicorn.Server):
@@ -126,8 +98,8 @@ class _AdminServer(uvicorn.Server):
         await self._running
 
 
-class _Server(uvicorn.Server):
-    """Runs the service around the HTTP server. Being told to stop is its success: no signal is passed on."""
+class _Server(ServiceServer):
+    """Devices' listener, with the operators' beside it."""
 
     def __init__(
         self,
@@ -137,20 +109,16 @@ class _Server(uvicorn.Server):
         admin_socket: socket.socket,
         on_ready: Callable[[], None],
     ) -> None:
-        super().__init__(config)
+        super().__init__(config, service)
         self._service = service
         self._admin = admin
         self._admin_socket = admin_socket
         self._on_ready = on_ready
-        self.failure: Exception | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        try:
-            await self._service.start()
-        except Exception as error:
-            self.failure, self.should_exit = error, True
-            return
         await super().startup(sockets)
+        if self.failure is not None:
+            return
         await self._admin.begin(self._admin_socket)  # which says "ready": devices are let in before
         self._on_ready()
 
@@ -158,23 +126,9 @@ class _Server(uvicorn.Server):
         self._service.live.end_streams()  # else they would be waited for, as would those who wait for a place
         self._service.turns.let_go()
         await super().shutdown(sockets)
+
+    async def end_beside(self) -> None:
         await self._admin.end()
-        await self._service.stop()
-
-    async def on_tick(self, counter: int) -> bool:
-        if counter % connections.SWEEP_TICKS == 0:
-            connections.sweep(self.server_state.connections, connections.LONGEST_REQUEST)
-        return await super().on_tick(counter)
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        signals = (signal.SIGINT, signal.SIGTERM)
-        before = {number: signal.signal(number, self.handle_exit) for number in signals}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def _database_answers(settings: Settings) -> None:
@@ -219,42 +173,6 @@ def _no_campaigns_yet(settings: Settings) -> None:
             f"this database has campaigns signed by the key {needed[0]} and this server has no keys: give it those "
             "of the server that made them (--keys-folder, or docs/two-hosts.md)"
         )
-
-
-def _bound(host: str, port: int, workers: int) -> socket.socket:
-    """A socket to listen on. That it cannot be had is said in plain words before anything is started."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # Workers whose supervisor was killed let go of the port within a moment.
-    give_up = time.monotonic() + (_PORT_SECONDS if workers > 1 else 0.0)
-    while True:
-        try:
-            bound.bind((host, port))
-            return bound
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE and time.monotonic() < give_up:
-                time.sleep(0.1)
-                continue
-            bound.close()
-            raise InvalidInput(f"cannot listen on {host}, port {port}: {error.strerror or error}") from error
-
-
-def _alone(settings: Settings) -> IO[str] | None:
-    """On SQLite: the lock of the one server this folder may have. Goes with the process, however it ends."""
-    if settings.database:
-        return None
-    try:
-        settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        guard = open(settings.data / "server.lock", "w")  # noqa: SIM115  # held until the server ends
-    except OSError as error:
-        raise InvalidInput(f"{settings.data} cannot be the data folder: {error.strerror}") from error
-    try:
-        fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        guard.close()
-        raise InvalidInput(f"another server runs on {settings.data}; several need PostgreSQL") from error
-    return guard
 
 
 def _work() -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
 from functools import partial
 
 from privquant.aggregator import metrics
@@ -18,12 +17,13 @@ from privquant.aggregator.causes import DAMAGED
 from privquant.aggregator.devices import DeviceRoutes
 from privquant.aggregator.estimator import Estimator
 from privquant.aggregator.group_commit import GroupCommit
-from privquant.aggregator.health import PROBE_SECONDS, Health
+from privquant.aggregator.health import PROBE_SECONDS
 from privquant.aggregator.history import History
 from privquant.aggregator.keys import KeyMissing, KeyUnusable, open_keys
 from privquant.aggregator.live import Live
 from privquant.aggregator.logs import say
 from privquant.aggregator.publisher import Publisher
+from privquant.aggregator.repeating import Repeating
 from privquant.aggregator.retention import Retention
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.shuffle_batches import BatchRoutes
@@ -56,20 +56,19 @@ def open_device_store(settings: Settings) -> DeviceStore:
     return PostgresDeviceStore(settings.database)
 
 
-class Service:
+class Service(Repeating):
     """Everything one process of the aggregator runs. `start` and `stop` once each."""
 
     def __init__(self, settings: Settings) -> None:
+        super().__init__()
         self.settings = settings
         self.keys = open_keys(settings.keys)
         self.engine = open_engine(settings)
-        self._tasks: list[asyncio.Task[None]] = []
         self._last_sweep = 0.0
         self._leads = False
         self._publish_in = settings.publish
         self._manifests: dict[str, Manifest] = {}
         self._round_over = asyncio.Event()
-        self.health = Health()
         self.started = False
 
     async def start(self) -> None:
@@ -218,22 +217,3 @@ class Service:
     async def _tick(self) -> None:
         if self._leads:
             await self.store.tick(int(time.time() // 60))
-
-    def _repeat(self, name: str, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
-        self._tasks.append(asyncio.create_task(self._every(name, seconds, work), name=name))
-
-    async def _every(self, name: str, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
-        """Run `work` for ever; a turn that fails is said once, and the next comes anyway."""
-        while True:
-            if not await self._done(name, work):
-                await asyncio.sleep(min(1.0, seconds * 4))
-            await asyncio.sleep(seconds)
-
-    async def _done(self, name: str, work: Callable[[], Awaitable[None]]) -> bool:
-        try:
-            await work()
-        except Exception as error:
-            self.health.failed(name, error)
-            return False
-        self.health.well(name)
-        return True

@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -52,32 +53,25 @@ class Settings:
     log_level: str = "info"
 
     def __post_init__(self) -> None:
-        for name, low, high in (
-            ("port", 0, 65_535),
-            ("admin_port", 1, 65_535),
-            ("lease_minutes", 1, 10**6),
-            ("grace_minutes", 1, 10**6),
-            ("snapshot_reports", 1, 10**9),
-            ("workers", 1, 64),
-        ):
-            if not low <= getattr(self, name) <= high:
-                raise InvalidInput(f"{name} must lie in {low} .. {high}, got {getattr(self, name)}")
+        bounds = {
+            "port": (0, 65_535),
+            "admin_port": (1, 65_535),
+            "lease_minutes": (1, 10**6),
+            "grace_minutes": (1, 10**6),
+            "snapshot_reports": (1, 10**9),
+            "workers": (1, 64),
+        }
+        check_common(self, bounds)
         if self.admin_port == self.port:
             raise InvalidInput(f"port and admin_port must differ, both are {self.port}")
         if self.seal_rows < 1 or self.refresh <= 0 or self.publish <= 0:
             raise InvalidInput("seal_rows, refresh and publish must be above 0")
-        if self.log_level not in ("debug", "info", "warning", "error"):
-            raise InvalidInput(f"log_level must be debug, info, warning or error, got {self.log_level!r}")
         if self.database and urlsplit(self.database).scheme not in ("postgresql", "postgres"):
             raise InvalidInput(
                 "database must be postgresql://user@host/name, or left out for the embedded SQLite file"
             )
         if self.workers > 1 and not self.database:
             raise InvalidInput("several workers need --database postgresql://...; SQLite has one writer")
-        if self.public_url and urlsplit(self.public_url).scheme not in ("https", "http"):
-            raise InvalidInput(f"public_url must start with https:// or http://, got {self.public_url!r}")
-        if self.public_url.endswith("/"):
-            raise InvalidInput("public_url must not end with a slash")
 
     @property
     def sqlite_file(self) -> Path:
@@ -128,23 +122,51 @@ def settings_from(flags: Mapping[str, Any] | None = None, environment: Mapping[s
     given = dict(flags or {})
     file = given.pop("config", None) or env.get(PREFIX + "CONFIG") or None
     in_file = {} if file is None else read_file(Path(file))
+    return Settings(**gathered(Settings, PREFIX, given, env, in_file, may_be_empty=("database", "public_url")))
+
+
+def gathered(
+    form: type[Any],
+    prefix: str,
+    flags: Mapping[str, Any],
+    environment: Mapping[str, str],
+    in_file: Mapping[str, Any] = MappingProxyType({}),
+    may_be_empty: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """What is given for the fields of a dataclass of settings, each in its own type.
+
+    may_be_empty: fields for which an empty variable is a value, and not as if it were not there.
+    """
     found: dict[str, Any] = {}
-    for field in fields(Settings):
-        value = given.get(field.name)
+    for field in fields(form):
+        value = flags.get(field.name)
         if value is None:
-            value = env.get(PREFIX + field.name.upper())
-        if value is None or (value == "" and field.name not in ("database", "public_url")):
+            value = environment.get(prefix + field.name.upper())
+        if value is None or (value == "" and field.name not in may_be_empty):
             value = in_file.get(field.name)
         if value is None:
             continue
-        kind = _kind(field.name)
+        kind = _kind(form, field.name)
         try:
             found[field.name] = kind(value)
         except ValueError as error:
             raise InvalidInput(
                 f"{field.name} must be {_IN_WORDS.get(kind, kind.__name__)}, got {value!r}"
             ) from error
-    return Settings(**found)
+    return found
+
+
+def check_common(settings: Any, bounds: Mapping[str, tuple[int, int]]) -> None:
+    """What is wrong with the settings of any server: numbers out of their bounds, levels and addresses."""
+    for name, (low, high) in bounds.items():
+        if not low <= getattr(settings, name) <= high:
+            raise InvalidInput(f"{name} must lie in {low} .. {high}, got {getattr(settings, name)}")
+    if settings.log_level not in ("debug", "info", "warning", "error"):
+        raise InvalidInput(f"log_level must be debug, info, warning or error, got {settings.log_level!r}")
+    if settings.public_url and urlsplit(settings.public_url).scheme not in ("https", "http"):
+        raise InvalidInput(f"public_url must start with https:// or http://, got {settings.public_url!r}")
+    if settings.public_url.endswith("/"):
+        raise InvalidInput("public_url must not end with a slash")
 
 
 def read_file(file: Path) -> dict[str, Any]:
@@ -161,7 +183,7 @@ def read_file(file: Path) -> dict[str, Any]:
             near = difflib.get_close_matches(name, names, 1)
             hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(names)}"
             raise InvalidInput(f"{file}: there is no setting {name!r}{hint}")
-        kind = _kind(name)
+        kind = _kind(Settings, name)
         fits = isinstance(value, str) if kind is Path else isinstance(value, kind)
         if not (fits or (kind is float and isinstance(value, int))) or isinstance(value, bool):
             raise InvalidInput(f"{file}: {name} must be {_IN_WORDS.get(kind, 'a text')}, got {value!r}")
@@ -171,6 +193,6 @@ def read_file(file: Path) -> dict[str, Any]:
 _IN_WORDS: dict[type, str] = {int: "a whole number", float: "a number"}
 
 
-def _kind(name: str) -> type:
-    default = next(field.default for field in fields(Settings) if field.name == name)
+def _kind(form: type[Any], name: str) -> type:
+    default = next(field.default for field in fields(form) if field.name == name)
     return Path if name == "data" else type(default)

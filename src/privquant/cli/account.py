@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from privquant.cli._table import table_of
 from privquant.errors import InvalidInput
 
 
@@ -92,22 +93,16 @@ def account(
         print(json.dumps(found, indent=2))
         return
     from rich.console import Console
-    from rich.table import Table
 
     console = Console()
-    table = Table(title=title)
-    table.add_column("method")
-    for heading in ("epsilon", "local epsilon", "coin noise, users", "coin noise, points"):
-        table.add_column(heading, justify="right", overflow="fold")
-    for rung in rungs:
-        table.add_row(
-            rung.method,
-            f"{rung.epsilon:.6g}",
-            f"{rung.local_epsilon:.6g}",
-            f"{rung.noise_users:.4g}",
-            f"{100 * rung.noise:.3g}",
-        )
-    console.print(table)
+    shown = {
+        "method": [rung.method for rung in rungs],
+        "epsilon": [f"{rung.epsilon:.6g}" for rung in rungs],
+        "local epsilon": [f"{rung.local_epsilon:.6g}" for rung in rungs],
+        "coin noise, users": [f"{rung.noise_users:.4g}" for rung in rungs],
+        "coin noise, points": [f"{100 * rung.noise:.3g}" for rung in rungs],
+    }
+    console.print(table_of(title, shown, texts=("method",)))
     if colluding:
         most = batch - shuffle.at_worst(batch, colluding, delta)[0]
         console.print(
@@ -131,28 +126,15 @@ def _compare(delta: float, plot: Path | None, as_json: bool) -> None:
         print(json.dumps([row.to_dict() for row in rows], indent=2))
         return
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table(title=f"Users needed for the same coin noise, delta {delta:g}; last column: coins and drawing")
-    headings = (
-        "epsilon",
-        "exact: users",
-        "local epsilon",
-        "noise, points",
-        "lemma: users",
-        "times fewer",
-        "of a sample",
-    )
-    for heading in headings:
-        table.add_column(heading, justify="right", overflow="fold")
-    for row in rows:
-        table.add_row(
-            f"{row.epsilon:g}",
-            f"{row.batch:,}",
-            f"{row.local_epsilon:.4g}",
-            f"{100 * row.noise:.3g}",
-            f"{row.needed:,}",
-            f"{row.ratio:.1f}",
-            f"{row.ratio_of_a_sample:.2f}",
-        )
-    Console().print(table)
+    shown = {
+        "epsilon": [f"{row.epsilon:g}" for row in rows],
+        "exact: users": [f"{row.batch:,}" for row in rows],
+        "local epsilon": [f"{row.local_epsilon:.4g}" for row in rows],
+        "noise, points": [f"{100 * row.noise:.3g}" for row in rows],
+        "lemma: users": [f"{row.needed:,}" for row in rows],
+        "times fewer": [f"{row.ratio:.1f}" for row in rows],
+        "of a sample": [f"{row.ratio_of_a_sample:.2f}" for row in rows],
+    }
+    title = f"Users needed for the same coin noise, delta {delta:g}; last column: coins and drawing"
+    Console().print(table_of(title, shown))

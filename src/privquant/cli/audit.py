@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from privquant.cli._table import table_of
 from privquant.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -76,15 +77,15 @@ def audit(
         print(json.dumps(found.to_dict(), indent=2))
     else:
         from rich.console import Console
-        from rich.table import Table
 
-        table = Table(title="Audit")
-        for heading in ("input", "outputs in the event", "throws", "rate"):
-            table.add_column(heading, justify="right")
-        for value, hits in zip(found.inputs, found.successes, strict=True):
-            table.add_row(str(value), f"{hits:,}", f"{found.trials:,}", f"{hits / found.trials:.6f}")
         console = Console()
-        console.print(table)
+        shown = {
+            "input": [str(value) for value in found.inputs],
+            "outputs in the event": [f"{hits:,}" for hits in found.successes],
+            "throws": [f"{found.trials:,}"] * len(found.inputs),
+            "rate": [f"{hits / found.trials:.6f}" for hits in found.successes],
+        }
+        console.print(table_of("Audit", shown))
         console.print(str(found))
     if found.caught:
         raise typer.Exit(1)

@@ -13,6 +13,7 @@ import typer
 
 from privquant.cli._domain import domain_of
 from privquant.cli._quantiles import quantiles_of
+from privquant.cli._table import table_of
 from privquant.errors import InvalidInput
 from privquant.messages import Rank, error_statement
 from privquant.validation import check_count
@@ -135,23 +136,17 @@ def _in_flags(text: str) -> str:
 
 def _show(rows: list[dict[str, object]], guarantees: list[str], file: Path, column: str) -> None:
     from rich.console import Console
-    from rich.table import Table
 
     console = Console()
-    table = Table(title=f"{column} in {file.name}: simulated private collection from data you already hold")
-    for heading in ("quantile", "estimate", "truth", "rank error", "users"):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        shown = str(row["bin"] or row["value"]) if "rank_error" in row else "no answer"
-        error = row.get("rank_error")
-        table.add_row(
-            f"{row['quantile']:g}",
-            shown,
-            str(row["truth_bin"] or row["truth"]),
-            "-" if error is None else f"{error:.2%}",
-            str(row["users"]),
-        )
-    console.print(table)
+    shown = {
+        "quantile": [f"{row['quantile']:g}" for row in rows],
+        "estimate": [str(row["bin"] or row["value"]) if "rank_error" in row else "no answer" for row in rows],
+        "truth": [str(row["truth_bin"] or row["truth"]) for row in rows],
+        "rank error": [f"{row['rank_error']:.2%}" if "rank_error" in row else "-" for row in rows],
+        "users": [str(row["users"]) for row in rows],
+    }
+    title = f"{column} in {file.name}: simulated private collection from data you already hold"
+    console.print(table_of(title, shown))
     for row in rows:
         if isinstance(row["interval"], dict):
             low, high = row["interval"]["low"], row["interval"]["high"]

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from privquant.cli._engine import Engine, executor_of
+from privquant.cli._table import table_of
 
 
 def register(app: typer.Typer) -> None:
@@ -55,24 +56,18 @@ def paper(
 
 def _show(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table(title="success rate (α = 0.04) beside the recorded runs of the paper")
-    for heading in ("data, n, B", "mechanism", "ε", "c", "paper", "ours", "se apart"):
-        table.add_column(
-            heading, justify="left" if heading in ("data, n, B", "mechanism") else "right", no_wrap=True
-        )
-    for row in rows:
-        size = {4**8: "4^8", 4**9: "4^9"}.get(row["B"], f"10^{len(str(row['B'])) - 1}")
-        table.add_row(
-            f"{row['data'].split('-')[0]} {row['n']} {size}",
-            row["mechanism"],
-            f"{row['epsilon']:.3g}",
-            "" if row["c"] is None else f"{row['c']:.2f}",
-            f"{row['published']:.3f}",
-            f"{row['ours']:.3f}",
-            f"{row['standard_errors']:+.1f}",
-        )
-    Console().print(table)
+    sizes = [{4**8: "4^8", 4**9: "4^9"}.get(row["B"], f"10^{len(str(row['B'])) - 1}") for row in rows]
+    shown = {
+        "data, n, B": [f"{row['data'].split('-')[0]} {row['n']} {size}" for row, size in zip(rows, sizes)],
+        "mechanism": [row["mechanism"] for row in rows],
+        "ε": [f"{row['epsilon']:.3g}" for row in rows],
+        "c": ["" if row["c"] is None else f"{row['c']:.2f}" for row in rows],
+        "paper": [f"{row['published']:.3f}" for row in rows],
+        "ours": [f"{row['ours']:.3f}" for row in rows],
+        "se apart": [f"{row['standard_errors']:+.1f}" for row in rows],
+    }
+    title = "success rate (α = 0.04) beside the recorded runs of the paper"
+    Console().print(table_of(title, shown, texts=("data, n, B", "mechanism"), wrap=False))
     far = sum(abs(row["standard_errors"]) > 3 for row in rows)
     typer.echo(f"{far} of {len(rows)} recorded rows are more than 3 standard errors from ours")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from privquant.privacy.bisection import last_float
 from privquant.privacy.log_binomial import log_pmf as log_pmf
 
 Floats = NDArray[np.float64]
@@ -98,31 +99,14 @@ def upper_bound(successes: int, trials: int, error: float) -> float:
     """Clopper-Pearson: the true rate is above this with probability at most `error`."""
     if successes >= trials:
         return 1.0
-    low, high = successes / trials, 1.0
-    # Pr[X <= successes] falls in the rate; keep `high` where it is at most `error`.
-    while high - low > 1e-15 * high + 1e-300:
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        if lower_tail(successes, trials, middle) <= error:
-            high = middle
-        else:
-            low = middle
-    return high
+    # Pr[X <= successes] falls in the rate.
+    return -last_float(lambda rate: lower_tail(successes, trials, -rate) <= error, -1.0, -successes / trials)
 
 
 def lower_bound(successes: int, trials: int, error: float) -> float:
     """Clopper-Pearson: the true rate is below this with probability at most `error`."""
     if successes <= 0:
         return 0.0
-    low, high = 0.0, successes / trials
-    while high - low > 1e-15 * high:
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        # Pr[X >= successes], from the mirror image so that no 1 - tail is formed.
-        if lower_tail(trials - successes, trials, 1.0 - middle) <= error:
-            low = middle
-        else:
-            high = middle
-    return low
+    # Pr[X >= successes], from the mirror image so that no 1 - tail is formed.
+    mirrored = trials - successes
+    return last_float(lambda rate: lower_tail(mirrored, trials, 1.0 - rate) <= error, 0.0, successes / trials)

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable
 from privquant.errors import InvalidInput
 from privquant.messages import Guarantee, ShuffledRound
 from privquant.privacy import shuffle_bounds, shuffle_exact
+from privquant.privacy.bisection import last_float
 from privquant.privacy.colluders import check_colluding, most_colluders
 from privquant.privacy.shuffle_exact import Bracket, log_extreme, stakes
 from privquant.validation import check_choice, check_count, check_epsilon, check_probability
@@ -152,7 +153,7 @@ def local_epsilon(
         return most
     if chosen in shuffle_bounds.EPSILON:
         closed = shuffle_bounds.EPSILON[chosen]
-        return _last(lambda x: min(x, closed(x, others, d)) <= e, e, most)
+        return last_float(lambda x: min(x, closed(x, others, d)) <= e, e, most)
     # epsilon() may come out where the true delta is d (1 - 2 rtol): one rtol more and it cannot pass e.
     target = math.log(d) + math.log1p(-3 * tight)
 
@@ -354,20 +355,6 @@ def _edge(
             break
         x = following
     return good
-
-
-def _last(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """The largest x in [low, high] for which a condition that holds at low, and then no more, holds."""
-    if holds(high):
-        return high
-    while True:
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            return low
-        if holds(middle):
-            low = middle
-        else:
-            high = middle
 
 
 def _check_method(method: str) -> str:

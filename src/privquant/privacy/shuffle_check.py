@@ -23,6 +23,7 @@ from functools import lru_cache
 from itertools import accumulate
 from operator import mul
 
+from privquant.privacy.bisection import first_failure
 from privquant.privacy.coin import DRAW, check_flip_threshold
 from privquant.privacy.log_binomial import log_pmf
 from privquant.validation import check_count, check_epsilon, check_probability
@@ -155,30 +156,9 @@ class _Difference:
 
     def turn(self, rho: float, guess: int) -> int:
         """The smallest level where Pr[D = level + 1] <= rho Pr[D = level]: the peak of the divergence."""
-
-        def rises(level: int) -> bool:
-            return self.at(level + 1) > rho * self.at(level)
-
-        low, high = self.first - 1, self.last  # rises(low), not rises(high)
-        probe = min(max(guess, low), high)
-        reach = 2
-        if probe > low and not rises(probe):
-            high = probe
-            while high - reach > low and not rises(high - reach):
-                high, reach = high - reach, 4 * reach
-            low = max(low, high - reach)
-        elif probe < high:
-            low = probe
-            while low + reach < high and rises(low + reach):
-                low, reach = low + reach, 4 * reach
-            high = min(high, low + reach)
-        while high - low > 1:
-            middle = (low + high) // 2
-            if rises(middle):
-                low = middle
-            else:
-                high = middle
-        return high
+        return first_failure(
+            lambda level: self.at(level + 1) > rho * self.at(level), self.first - 1, self.last, guess
+        )
 
 
 def _window(n: int, q: float, log_tail: float) -> _Window:

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
-import signal
-import socket
 import sys
-from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager
+from collections.abc import MutableMapping
 from dataclasses import replace
-from typing import IO, Any
+from typing import Any
 
-import uvicorn
 from starlette.requests import Request
 from starlette.responses import Response
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from privquant import wire
-from privquant.aggregator import connections, logs
+from privquant.aggregator import logs
 from privquant.aggregator.bare_page import file_reply, missing_page
 from privquant.aggregator.bodies import Hangup, Held, RequestBody
-from privquant.aggregator.causes import cause_of
 from privquant.aggregator.page_files import serve_page
 from privquant.aggregator.replies import Receive, Reply, RequestRefused, Scope, Send, problem
+from privquant.aggregator.serving import ServiceServer, alone, bound, http_config
 from privquant.aggregator.shuffle_page import shuffled_page
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.shuffler.service import Service
 from privquant.shuffler.settings import Settings, settings_from
-
-
-class StartFailed(PrivquantError):
-    """The shuffler cannot start."""
 
 
 class App:
@@ -93,97 +83,15 @@ def run(settings: Settings) -> None:
     """Serve until told to stop (SIGTERM, SIGINT); requests in hand are finished first."""
     if settings.host in ("0.0.0.0", "::") and not settings.public_url:
         raise InvalidInput(f"--host {settings.host} is no address a device can reach: say --public-url too")
-    guard = _alone(settings)
+    guard = alone(settings.data, f"another shuffler runs on {settings.data}")
     try:
-        listening = _bound(settings)
+        listening = bound(settings.host, settings.port)
         logs.configure(settings.log_level)
         sys.setswitchinterval(0.0005)  # the thread that commits waits for the interpreter's lock twice a group
         service = Service(settings)
-        config = uvicorn.Config(
-            App(service),
-            http=connections.bounded(AutoHTTPProtocol),
-            ws="none",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=20,
-            timeout_keep_alive=30,
-            limit_concurrency=10_000,
-            backlog=4_096,
-            lifespan="off",
-        )
-        server = _Server(config, service)
-        server.run([listening])
-        if server.failure is not None:
-            raise StartFailed(cause_of(server.failure)) from server.failure
+        ServiceServer(http_config(App(service), 10_000), service).run_on(listening)
     finally:
         guard.close()
-
-
-class _Server(uvicorn.Server):
-    """Runs the service around the HTTP server. Being told to stop is its success: no signal is passed on."""
-
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
-        super().__init__(config)
-        self._service = service
-        self.failure: Exception | None = None
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        try:
-            await self._service.start()
-        except Exception as error:
-            self.failure, self.should_exit = error, True
-            return
-        await super().startup(sockets)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().shutdown(sockets)
-        await self._service.stop()
-
-    async def on_tick(self, counter: int) -> bool:
-        if counter % connections.SWEEP_TICKS == 0:
-            connections.sweep(self.server_state.connections, connections.LONGEST_REQUEST)
-        return await super().on_tick(counter)
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        signals = (signal.SIGINT, signal.SIGTERM)
-        before = {number: signal.signal(number, self.handle_exit) for number in signals}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-
-def _bound(settings: Settings) -> socket.socket:
-    bound = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        bound.bind((settings.host, settings.port))
-    except OSError as error:
-        bound.close()
-        raise InvalidInput(
-            f"cannot listen on {settings.host}, port {settings.port}: {error.strerror or error}"
-        ) from error
-    return bound
-
-
-def _alone(settings: Settings) -> IO[str]:
-    """The lock of the one shuffler this folder may have. Goes with the process, however it ends."""
-    try:
-        settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        guard = open(settings.data / "server.lock", "w")  # noqa: SIM115  # held until the server ends
-    except OSError as error:
-        raise InvalidInput(f"{settings.data} cannot be the data folder: {error.strerror}") from error
-    try:
-        fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        guard.close()
-        raise InvalidInput(f"another shuffler runs on {settings.data}") from error
-    return guard
 
 
 def _work() -> int:

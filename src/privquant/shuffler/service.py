@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
 from functools import partial
 
 from privquant.aggregator.causes import Unavailable
 from privquant.aggregator.group_commit import GroupCommit
-from privquant.aggregator.health import PROBE_SECONDS, Health
+from privquant.aggregator.health import PROBE_SECONDS
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.logs import say
 from privquant.aggregator.peer import PeerRefused, PeerSilent
+from privquant.aggregator.repeating import Repeating
 from privquant.shuffler import batching, forwarding, rounds
 from privquant.shuffler.database import CLOSING, OPEN, connect, prepare
 from privquant.shuffler.invites import joined, office_of
@@ -30,16 +30,15 @@ _PATIENCE = 5.0  # longest pause before a silent aggregator is tried again
 FOR_GOOD = frozenset(("campaign-closed", "second-batch", "short-batch", "unknown-campaign", "forged-signature"))
 
 
-class Service:
+class Service(Repeating):
     """Everything a shuffler runs. `start` and `stop` once each."""
 
     def __init__(self, settings: Settings) -> None:
+        super().__init__()
         self.settings = settings
         self.keys = KeyRing(settings.keys)
-        self.health = Health()
         self.started = False
         self._views: dict[str, View] = {}
-        self._tasks: list[asyncio.Task[None]] = []
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._changed = asyncio.Event()
 
@@ -177,22 +176,3 @@ class Service:
             return forwarding.send_batch(db, campaign, row, peer)
         finally:
             db.close()
-
-    def _repeat(self, name: str, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
-        self._tasks.append(asyncio.create_task(self._every(name, seconds, work), name=name))
-
-    async def _every(self, name: str, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
-        """Run `work` for ever; a turn that fails is said once, and the next comes anyway."""
-        while True:
-            if not await self._done(name, work):
-                await asyncio.sleep(min(1.0, seconds * 4))
-            await asyncio.sleep(seconds)
-
-    async def _done(self, name: str, work: Callable[[], Awaitable[None]]) -> bool:
-        try:
-            await work()
-        except Exception as error:
-            self.health.failed(name, error)
-            return False
-        self.health.well(name)
-        return True

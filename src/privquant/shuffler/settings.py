@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from privquant.errors import InvalidInput
+from privquant.aggregator.settings import address, check_common, gathered
 
 PREFIX = "PRIVQUANT_SHUFFLER_"
 
@@ -32,15 +31,7 @@ class Settings:
     log_level: str = "info"
 
     def __post_init__(self) -> None:
-        for name, low, high in (("port", 0, 65_535), ("lease_seconds", 1, 10**6), ("retry_seconds", 1, 3_600)):
-            if not low <= getattr(self, name) <= high:
-                raise InvalidInput(f"{name} must lie in {low} .. {high}, got {getattr(self, name)}")
-        if self.log_level not in ("debug", "info", "warning", "error"):
-            raise InvalidInput(f"log_level must be debug, info, warning or error, got {self.log_level!r}")
-        if self.public_url and urlsplit(self.public_url).scheme not in ("https", "http"):
-            raise InvalidInput(f"public_url must start with https:// or http://, got {self.public_url!r}")
-        if self.public_url.endswith("/"):
-            raise InvalidInput("public_url must not end with a slash")
+        check_common(self, {"port": (0, 65_535), "lease_seconds": (1, 10**6), "retry_seconds": (1, 3_600)})
 
     @property
     def file(self) -> Path:
@@ -53,8 +44,7 @@ class Settings:
     @property
     def url(self) -> str:
         """What invites start with."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return self.public_url or f"http://{host}:{self.port}"
+        return self.public_url or address(self.host, self.port)
 
     def environment(self) -> dict[str, str]:
         """These settings as environment variables, for a child process."""
@@ -64,16 +54,4 @@ class Settings:
 def settings_from(flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None) -> Settings:
     """Settings from flags (None = not given) over the environment over the defaults."""
     env = os.environ if environment is None else environment
-    found: dict[str, Any] = {}
-    for field in fields(Settings):
-        given = (flags or {}).get(field.name)
-        if given is None:
-            given = env.get(PREFIX + field.name.upper()) or None
-        if given is None:
-            continue
-        kind = type(getattr(Settings(), field.name)) if field.name != "data" else Path
-        try:
-            found[field.name] = kind(given)
-        except ValueError as error:
-            raise InvalidInput(f"{field.name} must be a whole number, got {given!r}") from error
-    return Settings(**found)
+    return Settings(**gathered(Settings, PREFIX, flags or {}, env))
