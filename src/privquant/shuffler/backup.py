@@ -81,8 +81,8 @@ def _check_settled(file: Path) -> None:
         (open_rounds,) = db.execute(going, (OPEN, CLOSING)).fetchone()
     if running or open_rounds:
         raise InvalidInput(
-            f"{file} is a plain copy of a shuffler that ran on: restored, it would forward rounds and take tokens a "
-            "second time; restore what `privquant shuffler backup` made"
+            f"{file} is a plain copy of a shuffler that ran on: restored, it would forward rounds and take tokens "
+            "a second time; restore what `privquant shuffler backup` made"
         )
 
 

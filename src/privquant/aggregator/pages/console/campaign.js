@@ -46,7 +46,7 @@ class CampaignView {
     form.estimates.forEach((estimate, which) => this.estimate(parts.estimates[which], estimate, form, which));
     replace(parts.alarms, ...form.alarms.map((text) => el("p", { class: "alarm", role: "alert", text })));
     parts.privacy.textContent = form.privacy;
-    replace(parts.refusals, ...refusals(form.refusals));
+    replace(parts.refusals, ...refusals(form));
     replace(parts.rounds, ...rounds(form.shuffle));
     for (const [name, button] of Object.entries(parts.acts)) button.hidden = !allowed(name, form.state);
     parts.invites.hidden = form.state === "closed" || form.state === "over" || form.shuffle !== null;
@@ -250,7 +250,8 @@ function allowed(name, state) {
   return name !== "room" || state !== "closed";
 }
 
-function refusals(found) {
+function refusals({ refusals: found, shuffle }) {
+  if (shuffle !== null) return [el("p", { class: "quiet", text: "Devices ask the shuffler, not this server." })];
   const rows = Object.entries(found).sort((one, other) => other[1] - one[1]);
   if (rows.length === 0) return [el("p", { class: "quiet", text: "None to tell of since the server's start." })];
   return [
