@@ -127,9 +127,15 @@ def test_pausing_and_a_server_that_restarts(browser: Browser, tmp_path: Path):
     scene = Scene(tmp_path)
     scene.server.start()
     try:
-        campaign = scene.campaign()
+        campaign = scene.campaign(domain={"kind": "integers", "low": "0", "high": "600"}, planned_users=400)
         invite = scene.call("POST", f"/v1/campaigns/{campaign}/link", {"places": 5})["invite"]
         page = signed_in(browser, scene, f"#/campaign/{campaign}")
+        invites = scene.call("POST", f"/v1/campaigns/{campaign}/invites", {"count": 200}).splitlines()[1:]
+        for some in (slice(0, 100), slice(100, 200)):
+            answer_all(invites[some], minutes(200)[some], tmp_path / f"ledgers-{some.start}")
+            time.sleep(1.2)
+        way = r"/after (\d+) to (\d+) reports/.exec(document.body.innerText)"
+        first = page.until(f"{way}?.[1]")
         page.press("Pause")
         page.sees("The campaign is paused.")
         page.until("document.querySelector('.state').innerText === 'paused'")
@@ -147,7 +153,10 @@ def test_pausing_and_a_server_that_restarts(browser: Browser, tmp_path: Path):
         page.sees("Live.", 30)
         scene.call("POST", f"/v1/campaigns/{campaign}/close")
         page.until("document.querySelector('.state').innerText === 'closed'", 40)
-        assert number(page, "answered") == 1
+        assert number(page, "answered") == 201
+        assert (
+            page.until(f"{way}?.[2] === '201' && {way}[1]") == first
+        )  # what the server has forgotten is known here
     finally:
         scene.server.kill()
 

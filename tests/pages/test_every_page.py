@@ -45,7 +45,7 @@ def test_every_page_can_be_used_by_everybody(tour: Tour, look: str):
         assert page.fits(), name
         assert page.value("document.querySelectorAll('h1').length") == 1, name
         names.append(name)
-    assert len(names) == 12
+    assert len(names) == 13
 
 
 def test_a_page_with_faults_is_found_out(tour: Tour, browser: Browser):

@@ -58,6 +58,7 @@ def test_nothing_is_drawn_before_the_person_answers_and_one_bit_leaves(server: J
     token = new_token()
     page = browser.visit(server.invite(token=token), size=PHONE)
     page.sees("How many steps, in thousands?")
+    page.until("document.querySelector('#value') !== null")  # the page without script says as much
     page.sees("26.9 %")
     assert server.asked() == ["manifest"]
     answer(page, 30)

@@ -51,6 +51,15 @@ def test_a_browser_answers_at_the_shuffler_and_the_console_shows_the_rounds(part
     console.sees(f"{rounds} of {rounds} rounds counted", 60)
     console.sees(f"Invites come from the shuffler at {parties.settings.url}")
     assert not console.value("document.querySelector('#invites').checkVisibility()")
+    console.sees("Devices ask the shuffler, not this server.")
+    console.until("document.querySelectorAll('.chart canvas').length >= 1")  # the way, of which nobody saw a step
     console.press("Rounds")
     assert console.value("document.querySelectorAll('tbody tr').length") == rounds
     assert console.complaints() == []
+    room = browser.visit(f"{scene.server.admin_url}/console#token={scene.token}&to=/room/{manifest.id}")
+    room.sees(f"People are invited by the shuffler at {parties.settings.url}")
+    assert room.value("document.querySelector('form')") is None
+    assert room.complaints() == []
+    trace = scene.call("GET", f"/v1/campaigns/{manifest.id}/picture")["trace"]
+    parties.until(lambda: len(scene.call("GET", f"/v1/campaigns/{manifest.id}/picture")["trace"]) == rounds, 60)
+    assert trace[-1][0] == manifest.planned_users

@@ -43,7 +43,9 @@ class Tour:
         self.running = self.scene.campaign(**form)
         self.paused = self.scene.campaign(**form | {"measurement": "sleep", "question": "How long do you sleep?"})
         self.closed = self.scene.campaign(**form | {"measurement": "steps", "question": "How many steps a day?"})
+        coded = self.scene.campaign(**form | {"measurement": "walks", "question": "How many walks a week?"})
         self.link = self._link(self.running)
+        self.coded_link = self._link(coded, code=True)
         self.paused_link = self._link(self.paused)
         self.closed_link = self._link(self.closed)
         self.scene.call("POST", f"/v1/campaigns/{self.closed}/close")
@@ -57,8 +59,9 @@ class Tour:
             self.scene.call("GET", f"/v1/campaigns/{self.running}/picture")  # a point of the trace
             done, size = done + size, int(1.5 * size)
 
-    def _link(self, campaign: str) -> str:
-        return str(self.scene.call("POST", f"/v1/campaigns/{campaign}/link", {"places": 200})["invite"])
+    def _link(self, campaign: str, code: bool = False) -> str:
+        form = {"places": 200, "code": code}
+        return str(self.scene.call("POST", f"/v1/campaigns/{campaign}/link", form)["invite"])
 
     def pages(self, look: str) -> Iterator[tuple[str, Page]]:
         """Each page by name; closed when the next is asked for."""
@@ -74,6 +77,7 @@ class Tour:
             "join": self._join,
             "join-german": lambda look: self._join(look | {"language": "de"}),
             "join-answered": self._answered,
+            "join-code": self._code,
             "join-waiting": self._waiting,
             "join-refused": self._refused,
             "join-room": self._room_code,
@@ -98,6 +102,15 @@ class Tour:
         page.type("#value", "35")
         page.key("Enter")
         page.sees("Thank you")
+        return page
+
+    def _code(self, look: dict[str, Any]) -> Page:
+        page = self._visit(self.coded_link, look)
+        page.type("#value", "3")
+        page.key("Enter")
+        page.type("#code", "1234-5678")
+        page.key("Enter")
+        page.sees("This is not the code of this link")
         return page
 
     def _waiting(self, look: dict[str, Any]) -> Page:

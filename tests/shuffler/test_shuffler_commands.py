@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from parties import Parties
 
-from privquant.device import Device, Policy, Rule, ShuffleRule, Transport
+from privquant.device import Device, Policy, Rule, ServerRefused, ShuffleRule, Transport
 from privquant.domain import Integers
 
 USERS = 140  # rounds of about 10 at a large delta: enough for every step, and quick
@@ -61,9 +61,16 @@ def test_from_the_shufflers_key_to_batches_that_agree(parties: Parties, at) -> N
     assert "local epsilon" in joined
     at("shuffler", "join", address, "--yes", fails="joined before")
     at("campaign", "invites", campaign[:8], 5, "no.csv", fails="issued by its shuffler")
-    at("shuffler", "invites", campaign[:8], USERS, "invites.csv")
+    at("shuffler", "invites", campaign[:8], USERS - 1, "invites.csv")
     at("shuffler", "invites", campaign[:8], USERS, "invites.csv", fails="cannot be made")
     assert "#l=" in at("shuffler", "link", campaign[:8], 5)
+    coded, typed = at("shuffler", "link", campaign[:8], 1, "--code").splitlines()
+    rule = Rule(Integers(0, 255), max_epsilon=1, shuffle=ShuffleRule(max_local_epsilon=8, max_delta="0.01"))
+    guest = Device(Policy({"steps": rule}, parties.folder / "guest"))
+    for wrong in (None, "0000-0000"):
+        with pytest.raises(ServerRefused, match="open link"):
+            guest.answer(coded, 30, code=wrong)
+    assert guest.answer(coded, 30, code=typed.removeprefix("code: ").upper()).status == "accepted"
 
     answer_all(parties, parties.folder / "invites.csv")
     parties.until(lambda: parties.shown(campaign)["heard"] == USERS)

@@ -6,7 +6,8 @@ pictures and never holds up others. A stream ends after some minutes, so that a 
 noticed, and when the server stops, which would wait for it otherwise.
 
 A picture has the trace of its campaign, how the answer closed in (see aggregator.history). What of it is not
-computed yet is computed between two pictures: a point, or for a second where the picture itself cost nothing.
+computed yet is computed between two pictures, for a second where the picture itself cost nothing; else, point by
+point, until there are a few.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ _SOONEST = 1.0  # seconds between two pictures
 _SHARE = 2.0  # a picture that took a second is followed by so many without one
 _FILLING = 1.0  # seconds for the trace between two pictures, where nothing new had to be computed for the first
 _QUICK = 0.25
+_COARSE = 8  # points that are computed also where every picture costs
 _ALIVE = 15.0  # seconds after which a stream without news says that it is alive
 _LONGEST = 600.0
 
@@ -117,7 +119,8 @@ class Live:
             try:
                 topic.tell(_event("picture", await self._shown(identity)))
                 quick = time.perf_counter() - began < _QUICK
-                await self._history.fill(identity, _FILLING if quick else 0.0)
+                if quick or len(self._history.trace(identity)) < _COARSE:
+                    await self._history.fill(identity, _FILLING if quick else 0.0)
             except PrivquantError as error:
                 topic.tell(_event("trouble", {"detail": str(error)}))
             except Exception as error:

@@ -191,6 +191,7 @@ def invites(
 def link(
     campaign: Identity,
     places: Annotated[int, typer.Argument(help="How many may answer through it.")],
+    code: Annotated[bool, typer.Option("--code", help="It needs a code beside it, which is printed too.")] = False,
     data: Data = None,
 ) -> None:
     """Print one open link for many people. A new one replaces the old."""
@@ -198,7 +199,10 @@ def link(
     from privquant.shuffler.invites import find, open_link
 
     with opened(_existing(data).file) as db:
-        typer.echo(open_link(db, find(db, campaign), places))
+        invite, typed = open_link(db, find(db, campaign), places, coded=code)
+    typer.echo(invite)
+    if typed is not None:
+        typer.echo(f"code: {typed[:4]}-{typed[4:]}")
 
 
 def close(

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from privquant.aggregator.causes import Unavailable
-from privquant.aggregator.store.sqlite import check_integrity
+from privquant.aggregator.causes import DAMAGED, cause_of
 from privquant.errors import InvalidInput
 from privquant.shuffler import batching
 from privquant.shuffler.database import CLOSING, OPEN, connect, transaction
@@ -32,14 +32,9 @@ def backup(settings: Settings, target: Path) -> None:
     try:
         copy = target / settings.file.name
         copy.touch(0o600)
-        source = sqlite3.connect(f"file:{quote(str(settings.file.resolve()))}?mode=ro", uri=True)
-        made = connect(copy)
-        try:
+        with closing(_reading(settings.file)) as source, closing(connect(copy)) as made:
             source.backup(made)
             _settle(made)
-        finally:
-            made.close()
-            source.close()
         _check(copy, "the copy is thrown away")
         shutil.copytree(settings.keys, target / "keys", copy_function=shutil.copy2)
         (target / "keys").chmod(0o700)
@@ -80,21 +75,27 @@ def _settle(db: sqlite3.Connection) -> None:
 
 def _check_settled(file: Path) -> None:
     """A plain copy of a shuffler's file is not a backup, however it was made."""
-    db = sqlite3.connect(f"file:{quote(str(file.resolve()))}?mode=ro", uri=True)
-    try:
-        going = "SELECT count(*) FROM round WHERE state IN (?, ?)"
-        running = db.execute("SELECT count(*) FROM campaign WHERE state <> 'closed'").fetchone()[0]
-        if running or db.execute(going, (OPEN, CLOSING)).fetchone()[0]:
-            raise InvalidInput(
-                f"{file} is a plain copy of a shuffler that ran on: restored, it would forward rounds and take "
-                "tokens a second time; restore what `privquant shuffler backup` made"
-            )
-    finally:
-        db.close()
+    going = "SELECT count(*) FROM round WHERE state IN (?, ?)"
+    with closing(_reading(file)) as db:
+        (running,) = db.execute("SELECT count(*) FROM campaign WHERE state <> 'closed'").fetchone()
+        (open_rounds,) = db.execute(going, (OPEN, CLOSING)).fetchone()
+    if running or open_rounds:
+        raise InvalidInput(
+            f"{file} is a plain copy of a shuffler that ran on: restored, it would forward rounds and take tokens "
+            "a second time; restore what `privquant shuffler backup` made"
+        )
 
 
 def _check(file: Path, consequence: str) -> None:
+    """InvalidInput, with what is wrong, if the database in this file is damaged."""
     try:
-        check_integrity(file)
-    except Unavailable as error:
-        raise InvalidInput(f"{file}: {error}; {consequence}") from error
+        with closing(_reading(file)) as db:
+            (said,) = db.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.DatabaseError as error:
+        raise InvalidInput(f"{file}: {cause_of(error)}; {consequence}") from error
+    if said != "ok":
+        raise InvalidInput(f"{file}: {DAMAGED}; {consequence}")
+
+
+def _reading(file: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quote(str(file.resolve()))}?mode=ro", uri=True)

@@ -15,7 +15,17 @@ from dataclasses import dataclass
 from privquant.aggregator.keys import KeyRing
 from privquant.errors import InvalidInput
 from privquant.shuffler.database import OPEN, transaction
-from privquant.wire import Invite, Manifest, fingerprint, new_token, open_envelope, parse_json, token_hash
+from privquant.wire import (
+    Claim,
+    Invite,
+    Manifest,
+    fingerprint,
+    new_code,
+    new_token,
+    open_envelope,
+    parse_json,
+    token_hash,
+)
 from privquant.wire.form import MAX_MANIFEST
 
 _CHUNK = 5_000  # tokens a transaction, so that devices never wait long for the writer
@@ -90,27 +100,34 @@ def invite(db: sqlite3.Connection, keys: KeyRing, campaign: Joined, number: int)
     return [_invite(campaign, token=token).to_url() for token in tokens]
 
 
-def open_link(db: sqlite3.Connection, campaign: Joined, places: int) -> str:
-    """One link for many, with a limit. A second call replaces the link and keeps the places taken."""
+def open_link(
+    db: sqlite3.Connection, campaign: Joined, places: int, *, coded: bool = False
+) -> tuple[str, str | None]:
+    """One link for many, with a limit, and the code it needs if `coded`.
+
+    A second call replaces both and keeps the places taken.
+    """
     if places < 1:
         raise InvalidInput(f"an open link has at least 1 place, got {places}")
     _check_open(campaign)
-    secret = new_token()
+    secret, code = new_token(), new_code() if coded else None
     with transaction(db):
         db.execute(
             "INSERT INTO link (campaign, secret, places, taken) VALUES (?, ?, ?, 0)"
             " ON CONFLICT (campaign) DO UPDATE SET secret = excluded.secret, places = excluded.places",
-            (campaign.no, hash_link(secret), places),
+            (campaign.no, _hash_link(secret, code), places),
         )
-    return _invite(campaign, link=secret).to_url()
+    return _invite(campaign, link=secret).to_url(), code
 
 
-def hash_link(secret: str) -> bytes:
-    return hashlib.sha256(b"privquant/link/1\x00" + secret.encode("ascii")).digest()
+def _hash_link(secret: str, code: str | None) -> bytes:
+    """What is stored of an open link; with a code only both together match it."""
+    label = b"privquant/link/1\x00" if code is None else b"privquant/link/2\x00"
+    return hashlib.sha256(label + (secret + (code or "")).encode("ascii")).digest()
 
 
-def link_matches(secret: str, stored: bytes) -> bool:
-    return secrets.compare_digest(hash_link(secret), stored)
+def link_matches(claim: Claim, stored: bytes) -> bool:
+    return secrets.compare_digest(_hash_link(claim.link, claim.code), stored)
 
 
 def _invite(campaign: Joined, token: str | None = None, link: str | None = None) -> Invite:

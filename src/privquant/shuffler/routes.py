@@ -88,7 +88,7 @@ class Routes:
     async def _claim(self, view: View, body: bytes) -> Reply:
         claim = wire.Claim.parse(body)
         rows = self._store.read("SELECT secret FROM link WHERE campaign = ?", view.row.no)
-        if not rows or not link_matches(claim.link, bytes(rows[0][0])):
+        if not rows or not link_matches(claim, bytes(rows[0][0])):
             raise RequestRefused("wrong-link")
         outcome = await self._group.put(Admit(view.row.no, view.office.id(claim.token_hash)))
         if outcome.what is What.FULL:

@@ -18,6 +18,7 @@ class CampaignView {
     Object.assign(this, { place, id, trouble });
     this.parts = null;
     this.seen = []; // [milliseconds, heard] of the last snapshots, for the rate
+    this.way = new Map(); // by reports, what was told of each snapshot: a server that restarts forgets the earlier ones
     this.note = el("p", { class: "quiet", role: "status", text: "Loading ..." });
     replace(place, el("h1", { tabindex: "-1", text: "Campaign" }), this.note);
     this.end = follow(
@@ -43,10 +44,12 @@ class CampaignView {
     replace(parts.state, el("span", { class: `state state-${form.state}`, text: form.state }));
     replace(parts.numbers, ...this.numbers(form));
     parts.bar.value = form.heard;
-    form.estimates.forEach((estimate, which) => this.estimate(parts.estimates[which], estimate, form, which));
+    for (const row of form.trace) this.way.set(row[0], row);
+    const trace = [...this.way.values()].sort((one, other) => one[0] - other[0]);
+    form.estimates.forEach((estimate, which) => this.estimate(parts.estimates[which], estimate, { ...form, trace }, which));
     replace(parts.alarms, ...form.alarms.map((text) => el("p", { class: "alarm", role: "alert", text })));
     parts.privacy.textContent = form.privacy;
-    replace(parts.refusals, ...refusals(form.refusals));
+    replace(parts.refusals, ...refusals(form));
     replace(parts.rounds, ...rounds(form.shuffle));
     for (const [name, button] of Object.entries(parts.acts)) button.hidden = !allowed(name, form.state);
     parts.invites.hidden = form.state === "closed" || form.state === "over" || form.shuffle !== null;
@@ -250,7 +253,8 @@ function allowed(name, state) {
   return name !== "room" || state !== "closed";
 }
 
-function refusals(found) {
+function refusals({ refusals: found, shuffle }) {
+  if (shuffle !== null) return [el("p", { class: "quiet", text: "Devices ask the shuffler, not this server." })];
   const rows = Object.entries(found).sort((one, other) => other[1] - one[1]);
   if (rows.length === 0) return [el("p", { class: "quiet", text: "None to tell of since the server's start." })];
   return [

@@ -138,7 +138,8 @@ export function traceChart(chart, trace, which) {
     ],
     bands: [{ series: [2, 1], fill: of("warm-soft") }],
   });
-  return chart.draw(options, data, "The answer and its range against the number of reports (logarithmic axis).");
+  const label = `The answer and its range after ${count(rows[0][0])} to ${count(rows.at(-1)[0])} reports (logarithmic axis).`;
+  return chart.draw(options, data, label);
 }
 
 /** The error that a plan expects against the number of people. */

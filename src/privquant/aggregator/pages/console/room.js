@@ -51,7 +51,8 @@ export function roomView(place, id, trouble) {
     if (kind !== "picture") return failed(new Error(form.detail));
     if (planned === 0) {
       planned = form.planned_users;
-      draw().catch(failed);
+      if (form.shuffle === null) draw().catch(failed);
+      else replace(code, el("p", { text: `People are invited by the shuffler at ${form.shuffle.shuffler}: "privquant shuffler link" there.` }));
     }
     note.textContent = "";
     title.textContent = form.manifest.question;
