@@ -1,6 +1,7 @@
 """The real job: p50, p90 and p99 of the start-up times of 20,000 installs at epsilon 1, planned with a pilot.
 
-`python job.py 300 FIGURE.png` (from this folder) runs it so many times beside what the plan said, and draws both.
+`python job.py 300 FIGURE.png` (from this folder) runs it so many times beside what the plan said, and draws both;
+`python job.py 300 simulate=600` after as many simulated on the pilot; `python job.py 300 .25,.5,.75` for others.
 """
 
 from __future__ import annotations
@@ -43,21 +44,22 @@ class Installs:
         return Draw(Sample(start_up_times(self.n, rng), DOMAIN.size), None)
 
 
-def planned(users=INSTALLS):
+def planned(users=INSTALLS, quantiles=QUANTILES, **further):
     return pq.plan(
-        q=QUANTILES,
+        q=quantiles,
         users=users,
         epsilon=EPSILON,
         confidence=CONFIDENCE,
         domain=DOMAIN,
         pilot=PILOT,
         unit="ms",
+        **further,
     )
 
 
 def found(plan, runs, seed=7):
     """For each quantile (said, found in rank, found in milliseconds)."""
-    cell = Cell(Installs(), Registered("isotonic", EPSILON, QUANTILES), trials=runs, redraw=1)
+    cell = Cell(Installs(), Registered("isotonic", EPSILON, plan.quantile), trials=runs, redraw=1)
     outcome = run_cells([cell], seed=seed, workers=1).outcomes[0]
     table = []
     for which, target in enumerate(plan.targets):
@@ -79,7 +81,8 @@ def draw(plan, table, path):
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 3), layout="constrained")
-    for ax, target, (said, rank, ms, answers) in zip(figure.subplots(1, 3), plan.targets, table, strict=True):
+    places = figure.subplots(1, len(table))
+    for ax, target, (said, rank, ms, answers) in zip(places, plan.targets, table, strict=True):
         ax.hist(answers, bins=30, color="#7a9cc6")
         ax.axvline(target.value, color="black", lw=1)
         high = max(answers) if target.high is None else target.high
@@ -93,12 +96,19 @@ def draw(plan, table, path):
 
 
 if __name__ == "__main__":
-    made = planned()
+    runs, others = int(sys.argv[1]), sys.argv[2:]
+    asked = QUANTILES
+    simulate = 0
+    for one in others:
+        if one.startswith("simulate="):
+            simulate = int(one.removeprefix("simulate="))
+        elif "," in one:
+            asked = tuple(map(float, one.split(",")))
+    made = planned(quantiles=asked, simulate=simulate)
     print(made)
-    runs = int(sys.argv[1])
     table = found(made, runs)
     for target, (said, rank, ms, _) in zip(made.targets, table, strict=True):
         error = math.sqrt(said * (1 - said) / runs)
         print(f"p{100 * target.quantile:g}: said {said:.3f} +- {3 * error:.3f}, in rank {rank:.3f}, in ms {ms:.3f}")
-    if len(sys.argv) > 2:
-        draw(made, table, sys.argv[2])
+    for path in (one for one in others if one.endswith(".png")):
+        draw(made, table, path)

@@ -1,13 +1,14 @@
 """Random plans, and how often collections run as planned succeed: on shapes the calibration has never seen.
 
-`python plans.py 40 600` (from this folder) prints one line a plan.
+`python plans.py 40 2000 typical` (from this folder) prints one line a plan, `... typical 0 20` the first twenty of
+them; the plans are the same for any number of runs. `python plans.py shapes 12 1000` has each shape's own success.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from privquant.lab.experiment.template import Registered
 from privquant.lab.sample import Draw, Sample
 from privquant.lab.studies.cliff import Cliff
 from privquant.planning.calibration import calibration
-from privquant.planning.plan import plan
+from privquant.planning.solving import Job, by_measurement, solve
 
 
 def _exponential(rng, n):
@@ -60,6 +61,10 @@ UNSEEN = {
     "student": _student,
     "wide lognormal": _wide_lognormal,
 }
+
+
+# The largest alphas planned for: a cliff is found from afar only.
+LARGEST = {"typical": 0.08, "hardest": 0.3}
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,16 @@ class Planned:
         return Cell(self.source, Registered("isotonic", self.epsilon, (self.quantile,)), trials=runs, redraw=1)
 
 
+NAME = "isotonic/local"
+
+
+def users_planned(kind, quantile, epsilon, size, alpha, confidence):
+    """The row of the default protocol, as `plan` solves for it."""
+    job = Job(size, (quantile,))
+    goal = {"alpha": alpha, "epsilon": epsilon, "confidence": confidence}
+    return math.ceil(solve("users", goal, by_measurement(NAME, kind, job)))
+
+
 def random_plans(count, seed, kind="typical"):
     """Goals that some hundred to some ten thousand users can reach; the users are what the planner says."""
     rng = np.random.default_rng(seed)
@@ -115,21 +130,16 @@ def random_plans(count, seed, kind="typical"):
         q, epsilon = rng.uniform(0.05, 0.99), math.exp(rng.uniform(math.log(0.15), math.log(3.0)))
         size, confidence = int(2 ** rng.uniform(8, 40)), rng.uniform(0.7, 0.97)
         crowd = math.exp(rng.uniform(math.log(100), math.log(40_000)))
-        reach = calibration("isotonic/local").error(
+        reach = calibration(NAME).error(
             users=crowd, epsilon=epsilon, confidence=confidence, size=size, quantile=q, kind=kind
         )
         alpha = float(f"{reach:.2g}")
         # Beyond these the planner itself says that the plan is of little use.
-        if not 0.0 < alpha < min(0.08, 0.8 * min(q, 1.0 - q)):
+        if not 0.0 < alpha < min(LARGEST[kind], 0.8 * min(q, 1.0 - q)):
             continue
-        domain = Integers(0, size - 1)
-        found = plan(
-            domain=domain, quantile=q, epsilon=epsilon, alpha=alpha, confidence=confidence, trust="local"
-        ).rows
-        row = next(r for r in found if r.kind == "measured")
-        users = row.value if kind == "typical" else row.hardest
         shape = "cliff" if kind == "hardest" else list(UNSEEN)[len(made) % len(UNSEEN)]
-        made.append(Planned(kind, shape, q, epsilon, size, alpha, confidence, math.ceil(users)))
+        users = users_planned(kind, q, epsilon, size, alpha, confidence)
+        made.append(Planned(kind, shape, q, epsilon, size, alpha, confidence, users))
     return made
 
 
@@ -139,19 +149,37 @@ def successes(planned, runs, seed):
     return [outcome.success(one.alpha) for one, (_, outcome) in zip(planned, results, strict=True)]
 
 
+def line(one, success):
+    return (
+        f"{one.kind:8} {one.shape:15} q {one.quantile:.3f} eps {one.epsilon:5.3f} "
+        f"B 2^{math.log2(one.size):4.1f} alpha {one.alpha:.3g} users {one.users:7,} "
+        f"said {one.confidence:.3f} found {success:.3f} {success - one.confidence:+.3f}"
+    )
+
+
+def summary(kind, off):
+    near = np.mean(np.abs(off) <= 0.03)
+    ends = f"lowest {min(off):+.3f}, highest {max(off):+.3f}, mean {np.mean(off):+.3f}"
+    return f"{kind}: within .03 in {near:.0%}, {ends}"
+
+
 if __name__ == "__main__":
-    count, runs = int(sys.argv[1]), int(sys.argv[2])
-    for kind in sys.argv[3:] or ("typical", "hardest"):
-        planned = random_plans(count, 40, kind)
+    if sys.argv[1] == "shapes":
+        count, runs = map(int, sys.argv[2:4])
+        spread = []
+        for one in random_plans(count, 40):
+            each = [replace(one, shape=shape) for shape in UNSEEN]
+            found = np.array(successes(each, runs, 41))
+            noise = np.mean(found * (1.0 - found)) / runs
+            spread.append(max(found.var(ddof=1) - noise, 0.0) ** 0.5)
+            print(line(one, found.mean()), f"between shapes {spread[-1]:.3f}:", *np.round(found, 3), flush=True)
+        print(f"deviation between shapes: {np.median(spread):.3f} in half of the plans, at most {max(spread):.3f}")
+    else:
+        count, runs, kind = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+        first, last = map(int, sys.argv[4:6]) if len(sys.argv) > 5 else (0, count)
         off = []
-        for one, success in zip(planned, successes(planned, runs, 41), strict=True):
+        for one in random_plans(count, 40, kind)[first:last]:
+            (success,) = successes([one], runs, 41)
             off.append(success - one.confidence)
-            print(
-                f"{kind:8} {one.shape:15} q {one.quantile:.3f} eps {one.epsilon:5.3f} "
-                f"B 2^{math.log2(one.size):4.1f} alpha {one.alpha:.3g} users {one.users:7,} "
-                f"said {one.confidence:.3f} found {success:.3f} "
-                f"{off[-1]:+.3f}",
-                flush=True,
-            )
-        near = np.mean(np.abs(off) <= 0.03)
-        print(f"{kind}: within .03 in {near:.0%}, lowest {min(off):+.3f}, highest {max(off):+.3f}")
+            print(line(one, success), flush=True)
+        print(summary(kind, off))

@@ -7,15 +7,15 @@ import pytest
 
 from privquant.errors import InvalidInput
 from privquant.lab.studies.law_fit import Counts, fitted
-from privquant.planning.calibration import CALIBRATED_DELTA, calibration, law_of
-from privquant.planning.law import COEFFICIENTS, Law, Run, features, normal_tail, unit
+from privquant.planning.calibration import CALIBRATED_DELTA, PRODUCTS, calibration, law_of
+from privquant.planning.law import FEW, Law, Run, features, normal_tail, unit
 from privquant.planning.limits import information_limit, limit_of_the_asked
 from privquant.planning.paces import Pace
 from privquant.planning.shuffled_coins import coin_of_round, liars_face, shuffled_kappa
 from privquant.privacy.shuffle import local_epsilon
 from privquant.protocols.isotonic.shuffled import shuffled_isotonic
 
-NORMAL = Law((*[0.0] * (COEFFICIENTS // 3), 1.0, *[0.0] * (2 * COEFFICIENTS // 3 - 1)))
+NORMAL = Law((*[0.0] * len(FEW), 1.0, *[0.0] * (2 * len(FEW) - 1)), FEW)
 SETTINGS = [
     {"epsilon": epsilon, "quantile": q, "size": size}
     for epsilon in (0.2, 1.0, 3.0)
@@ -86,7 +86,8 @@ def test_the_fit_finds_a_law_from_its_own_counts():
     run = Run(rng.uniform(100, 1e4, 200), np.full(200, 0.4), np.full(200, 0.5), rng.uniform(8, 40, 200))
     truth = normal_tail(z / 2.0)
     counts = Counts(z, np.ones(200), run, np.full(200, 1e4), rng.binomial(10_000, truth).astype(float))
-    found = normal_tail(features(z, np.ones(200), run) @ np.array(fitted(counts, rich=True)))
+    law = fitted(counts, "smooth")
+    found = normal_tail(features(z, np.ones(200), run, PRODUCTS["smooth"]) @ np.array(law["coefficients"]))
     assert np.abs(found - truth).max() < 0.02
     assert np.abs(normal_tail(z) - truth).max() > 0.1
 
@@ -119,12 +120,12 @@ def test_every_pace_costs_users():
     table = calibration("isotonic/local")
     at = {"users": 5000, "epsilon": 1.0, "confidence": 0.9, "size": 2**20, "quantile": 0.5}
     plain = table.error(**at)
-    for pace in (Pace(quantiles=3), Pace(interval=0.95), Pace(rounds=10), Pace(in_flight=1000)):
+    for pace in (Pace(quantiles=(0.25, 0.5, 0.9)), Pace(interval=0.95), Pace(rounds=10), Pace(in_flight=1000)):
         assert table.error(**at, pace=pace) > 1.02 * plain, pace
     assert table.error(**at, pace=Pace(rounds=10)) > table.error(**at, pace=Pace(rounds=100))
     assert table.error(**at, pace=Pace(in_flight=2000)) > table.error(**at, pace=Pace(in_flight=50))
 
 
 def test_a_law_of_another_form_is_refused():
-    with pytest.raises(InvalidInput, match=f"a law has {COEFFICIENTS} coefficients, got 2"):
-        law_of({"coefficients": [1.0, 2.0]})
+    with pytest.raises(InvalidInput, match=f"such a law has {3 * len(FEW)} coefficients, got 2"):
+        law_of({"features": "few", "coefficients": [1.0, 2.0]})

@@ -60,6 +60,9 @@ def plan(
             help="A file of `privquant calibrate`.", envvar="PRIVQUANT_CALIBRATION", show_default="the shipped one"
         ),
     ] = None,
+    simulate: Annotated[
+        int, typer.Option(help="With --pilot: run the job so many times on people drawn from it.")
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Plan a collection: give all but one of --users, --alpha, --epsilon, --confidence.
@@ -84,6 +87,7 @@ def plan(
         unit=unit,
         liars=liars,
         calibration=calibration,
+        simulate=simulate,
     )
     if as_json:
         print(json.dumps(found.to_dict(), indent=2))

@@ -17,17 +17,20 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from privquant.errors import InvalidInput
-from privquant.planning.law import COEFFICIENTS, FORM, Law, Run
+from privquant.planning.law import CLIFF, COMPANY, FEW, FORM, SMOOTH, Law, Run
 from privquant.planning.limits import kappa_of
 from privquant.planning.paces import AT_LEISURE, Pace, width_within
 from privquant.planning.shuffled_coins import shuffled_kappa
+
+PRODUCTS = {"smooth": SMOOTH, "few": FEW, "cliff": CLIFF, "company": COMPANY}
+"""What the features of a law can be made of, by the name it has in the document."""
 
 KINDS = ("typical", "lumpy", "hardest")
 ENVIRONMENT = "PRIVQUANT_CALIBRATION"
@@ -89,6 +92,8 @@ class Calibration:
         if population:
             run = run._replace(share=0.0)
         laws = [self.laws[name] for name in KINDS[: KINDS.index(kind) + 1] if name in self.laws]
+        if pace.quantiles:
+            laws = [replace(law, company=tuple(self.costs["quantiles"]["company"]["coefficients"])) for law in laws]
         return max(law.failure(below, above, run, ties=ties) for law in laws)
 
     def error(
@@ -123,23 +128,24 @@ class Calibration:
     ) -> float | None:
         """The width of rank that certified intervals stay within with this chance; None if that is all ranks."""
         assert pace.interval is not None
-        whole = Pace(pace.quantiles, None, pace.rounds, pace.in_flight)
+        whole = replace(pace, interval=None)
         run = self._run(users, epsilon, quantile, size, CALIBRATED_DELTA, whole)
         return width_within(self.width, run, pace.interval, chance)
 
     def _run(self, users: float, epsilon: float, quantile: float, size: int, delta: float, pace: Pace) -> Run:
         bits = math.log2(max(size, 2))
         kappa = self.kappa(users=users, epsilon=epsilon, size=size, delta=delta)
-        own = users if pace.plain else pace.own_users(users, quantile, bits, self.costs)
-        return Run(own, kappa, quantile, bits, max(bits, 1.0) ** self.stretch, 1.0 / pace.quantiles)
+        run = Run(users, kappa, quantile, bits, max(bits, 1.0) ** self.stretch, pace.share)
+        return run if pace.plain else run._replace(users=pace.own_users(run, self.costs))
 
 
 def law_of(form: Mapping[str, Any]) -> Law:
     """A law from its part of the document."""
     coefficients = tuple(float(c) for c in form["coefficients"])
-    if len(coefficients) != COEFFICIENTS:
-        raise InvalidInput(f"a law has {COEFFICIENTS} coefficients, got {len(coefficients)}")
-    return Law(coefficients, bool(form.get("whole", False)), float(form.get("tie_credit", 0.0)))
+    products = PRODUCTS[form["features"]]
+    if len(coefficients) != 3 * len(products):
+        raise InvalidInput(f"such a law has {3 * len(products)} coefficients, got {len(coefficients)}")
+    return Law(coefficients, products, products is CLIFF, float(form.get("tie_credit", 0.0)))
 
 
 def calibrated(source: str | Path | None = None) -> tuple[str, ...]:
@@ -173,7 +179,7 @@ def _document(place: str) -> dict[str, Calibration]:
     if not isinstance(form, dict) or form.get("form") != FORM:
         raise InvalidInput(f"{place!r} is no calibration of this version; {again}")
     try:
-        width = law_of(form["paces"]["width"] | {"whole": True})
+        width = law_of(form["paces"]["width"])
         return {
             name: Calibration(
                 name,

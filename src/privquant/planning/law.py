@@ -26,24 +26,51 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-FORM = 1
+FORM = 2
 """Which features the coefficients belong to; a calibration of another form is refused."""
 
 # The part of the sampling error that stays although all users are asked: the search learns from most of them.
 _SAMPLED = 0.2
-# Where features are held: the information users * kappa^2, bits of the domain, kappa^2, and 1-q or q.
-_INFORMATION = (0.1, 5e4)
+# Where features are held: the information users * (kappa / stretch)^2, bits of the domain, kappa^2, and 1-q or q.
+_INFORMATION = (0.1, 3e4)
 _BITS = (8.0, 48.0)
 _COIN = (0.0025, 0.95)
 _TAIL = 0.01
+_TIED = 64.0
 # Up to here isotonic search begins with the bulk of the data (`rules.is_extreme`).
 _EXTREME = 0.2
 # The logarithm of an end in units tells apart ends that matter from those that do not, between these.
 _END = (-3.0, 3.0)
-
-
 # Units up to which there are runs enough, and up to which any were counted.
 _FAR, _FARTHEST = 9.0, 35.0
+
+SMOOTH = (
+    *("one", "crowd", "crowd crowd", "bits", "bits crowd", "opening", "opening opening", "few", "few coin"),
+    *("coin", "coin coin", "coin crowd"),
+    *("place", "place crowd", "place coin", "place opening", "place place", "place place opening"),
+    *("extreme", "extreme crowd", "extreme opening", "extreme bits", "extreme coin"),
+    *("extreme near", "extreme near crowd", "extreme near opening", "extreme near bits", "extreme near coin"),
+    *("depth", "depth depth", "depth crowd", "depth opening", "depth coin"),
+    *("depth near", "depth depth near", "depth crowd near", "depth opening near", "depth coin near"),
+    *("end", "end near"),
+)
+"""What eta's parts that go with 1, with z and with log(1 + z) are linear in: products of `_qualities`."""
+
+_OF_CLIFFS = (
+    *("one", "crowd", "crowd crowd", "bits", "bits bits", "bits crowd"),
+    *("coin", "coin coin", "coin crowd", "coin bits", "high", "high crowd", "extreme", "extreme high"),
+    *("depth", "depth depth", "depth crowd", "depth coin", "depth bits"),
+)
+CLIFF = (*_OF_CLIFFS, *(f"sided {product}" for product in _OF_CLIFFS), "opening", "few")
+"""The same for cliffs: those with people on either side are found unlike those at an end of the data."""
+
+COMPANY = ("one", "crowd", "extreme", "extreme near", "depth", "depth near", "end", "end near")
+"""What the same is corrected by where several quantiles are searched together: each sees the others' reports."""
+
+FEW = ("one", "crowd", "bits", "coin", "depth", "depth near")
+"""The same for protocols that were measured less: they cannot turn a law around where there were no runs."""
+
+_NAMES = {products: [product.split() for product in products] for products in (SMOOTH, CLIFF, COMPANY, FEW)}
 
 
 class Run(NamedTuple):
@@ -71,46 +98,59 @@ def unit(run: Run) -> Any:
     return run.stretch * np.sqrt(variance / (square * run.users))
 
 
-def features(z: Any, above: Any, run: Run) -> Floats:
-    """One row a case: z units, on the side above (1) or below (0) of the quantile, of such a run."""
-    z = np.asarray(z, np.float64)
+def _qualities(above: Any, run: Run) -> dict[str, Any]:
+    """What a law can tell runs apart by, each about -1 to 1 or 0 to some units."""
     q = np.asarray(run.quantile, np.float64)
-    square = np.clip(run.kappa**2, *_COIN)
-    information = np.clip(run.users * run.kappa**2, *_INFORMATION)
-    crowd = np.log(information / 100.0) / 3.0
-    bits = (np.clip(run.bits, *_BITS) - 24.0) / 16.0
+    bits = np.clip(run.bits, *_BITS)
+    # From here on people share values by the unit, and there are no runs without ties to learn from.
+    tied = np.minimum(_INFORMATION[1], 4.0**bits / _TIED)
+    told = run.users * (run.kappa / run.stretch) ** 2
+    information = np.clip(told, _INFORMATION[0], tied)
+    held = unit(run) * np.sqrt(told / information)
     tail = np.minimum(q, 1.0 - q)
-    depth = np.log(0.5 / np.clip(tail, _TAIL, 0.5))
+    beyond = np.where(above, 1.0 - q, q)
     extreme = (tail <= _EXTREME) * 1.0
-    near = (np.where(above, 1.0 - q, q) <= 0.5) * 1.0
-    end = np.clip(np.log(tail / unit(run)), *_END) * depth
-    one = np.ones_like(z)
-    of_run = [
-        one,
-        crowd,
-        crowd * crowd,
-        bits,
-        bits * crowd,
-        square,
-        square * crowd,
-        extreme,
-        extreme * crowd,
-        extreme * square,
-        extreme * near,
-        depth,
-        depth * depth,
-        depth * crowd,
-        depth * near,
-        depth * depth * near,
-        depth * crowd * near,
-        end,
-        end * near,
-    ]
-    of_z = [one, z, np.log1p(z)]
-    return np.stack([np.broadcast_to(a * b, z.shape) for b in of_z for a in of_run], axis=-1)
+    depth = np.log(0.5 / np.clip(tail, _TAIL, 0.5))
+    return {
+        "one": 1.0,
+        "crowd": np.log(information / 300.0) / 3.0,
+        "bits": (bits - 24.0) / 16.0,
+        # Finding the neighbourhood takes as many reports as the domain has bits, each worth kappa^2.
+        "opening": np.log1p(5.0 * bits / (information + 5.0)),
+        "few": 10.0 / np.sqrt(np.maximum(run.users, 10.0)),
+        "coin": np.clip(run.kappa**2, *_COIN),
+        "place": (1.0 - extreme) * (beyond - 0.5),
+        "extreme": extreme,
+        "near": (beyond <= 0.5) * 1.0,
+        "sided": np.asarray(above) * 1.0,
+        "high": q - 0.5,
+        "depth": depth,
+        "end": np.clip(np.log(tail / held), *_END) * depth,
+    }
 
 
-COEFFICIENTS = 3 * 19
+def cliff_run(run: Run) -> Run:
+    """The run as a cliff's law sees it: to be found it has to be as high as the root of the domain's bits."""
+    return run._replace(stretch=run.stretch * np.sqrt(np.maximum(run.bits, 1.0)))
+
+
+def features(z: Any, above: Any, run: Run, products: tuple[str, ...] = SMOOTH) -> Floats:
+    """One row a case: z units, on the side above (1) or below (0) of the quantile, of such a run.
+
+    Of a cliff: z as `cliff_run` has it, and above is whether there are people on either side of it.
+    """
+    z = np.asarray(z, np.float64)
+    made = _made(products, z.shape, above, run)
+    return np.concatenate([made * of_z[..., None] for of_z in (np.ones_like(z), z, np.log1p(z))], axis=-1)
+
+
+def _made(products: tuple[str, ...], shape: tuple[int, ...], above: Any, run: Run) -> Floats:
+    """The products, one column each."""
+    known = _qualities(np.asarray(above), run)
+    found = np.empty((*shape, len(products)))
+    for column, names in enumerate(_NAMES[products]):
+        found[..., column] = math.prod(known[name] for name in names)
+    return found
 
 
 @dataclass(frozen=True)
@@ -118,14 +158,18 @@ class Law:
     """A fitted law.
 
     coefficients: one a feature.
+    products:     what the features are made of.
     whole:        one probability for both sides together, because they cannot be told apart (a cliff).
+    company:      coefficients of what is added to eta where several quantiles are searched together.
     tie_credit:   alpha counts as larger by this over the domain's size: half of what two users in the same bin
                   share if the data fill half of the domain. 0 where ties were in the errors that were fitted.
     """
 
     coefficients: tuple[float, ...]
+    products: tuple[str, ...] = SMOOTH
     whole: bool = False
     tie_credit: float = 0.0
+    company: tuple[float, ...] = ()
 
     def failure(self, below: float, above: float, run: Run, *, ties: bool = True) -> float:
         """The probability that the answer's rank is lower than q - below or higher than q + above.
@@ -139,19 +183,36 @@ class Law:
             return 0.0
         if self.whole:
             nearest = min([a for a, there in ((below, open_below), (above, open_above)) if there])
-            return float(self.tails([nearest + credit], [1], run)[0])
+            return float(self.tails([nearest + credit], [open_below and open_above], cliff_run(run))[0])
         tails = self.tails([below + credit, above + credit], [0, 1], run)
         return min(float(tails[0]) * open_below + float(tails[1]) * open_above, 1.0)
 
     def tails(self, alpha: Any, above: Any, run: Run) -> Floats:
         """The probability of passing alpha on each side."""
         z = np.asarray(alpha, np.float64) / unit(run)
-        # Far out few runs were seen: the law may fall on there, up to where it was measured, but not rise again.
-        etas = [
-            features(np.minimum(z, most), np.asarray(above), run) @ np.array(self.coefficients)
-            for most in (_FAR, _FARTHEST)
-        ]
-        return normal_tail(np.maximum(*etas))
+        return normal_tail(self.eta(z, np.asarray(above), run))
+
+    def eta(self, z: Floats, above: Any, run: Run) -> Floats:
+        """The normal score of passing z units on each side."""
+        found = _added(self.coefficients, self.products, z, above, run, (_FAR, _FARTHEST))
+        return found + _added(self.company, COMPANY, z, above, run, (_FAR,)) if self.company else found
+
+
+def _added(
+    coefficients: tuple[float, ...],
+    products: tuple[str, ...],
+    z: Floats,
+    above: Any,
+    run: Run,
+    far: tuple[float, ...],
+) -> Floats:
+    """The features times the coefficients, the largest of those with z held at each of `far`.
+
+    Far out few runs were seen: a law may fall on there, up to where it was measured, but not rise again.
+    """
+    made = _made(products, z.shape, above, run) @ np.reshape(coefficients, (3, -1)).T
+    held = [np.minimum(z, most) for most in far]
+    return np.asarray(np.max([made[..., 0] + made[..., 1] * h + made[..., 2] * np.log1p(h) for h in held], axis=0))
 
 
 def normal_tail(score: Any) -> Floats:

@@ -2,8 +2,9 @@
 
 Each of these costs accuracy in a way that is as if fewer users had been asked at leisure about one quantile:
 
-    several quantiles   users / Q^power min(10 q, 10 (1-q), 1)^depth: each has its own people, and far out the
-                        shared bulk phase costs more; the ranks of those asked about others are sampled
+    several quantiles   users / Q for each, its own people, and 1 / (1 + (d/reach)^1.5) of those asked about another
+                        that is d units of rank away: who is asked near by tells as much, who is asked far away
+                        nothing; the ranks of those asked about others are sampled
     an interval         users * kept
     rounds, in flight   users * exp(-cost * x^power * bits^growth), x = 1/rounds or in flight / users
 
@@ -18,10 +19,12 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
-from privquant.planning.law import Law, Run
+from privquant.planning.law import Law, Run, unit
 
 # Users of a run in rounds or in flight are asked at thresholds spread over this half-width, as the service does.
 SPREAD = 0.25
+# How fast the reports asked about another quantile lose their worth with its distance.
+_FADING = 1.5
 # A certified interval is this many units wide, or so, for a walk's bound of this many deviations (95 %).
 _WIDTH = 7.0
 _BOUND = 2.24
@@ -31,11 +34,11 @@ _BOUND = 2.24
 class Pace:
     """How a run asks.
 
-    quantiles: how many in one run. interval: confidence of a certified interval. rounds: feedback rounds that grow.
-    in_flight: users asked before the first answers. None is "no such thing".
+    quantiles: all of one run, where they are several. interval: confidence of a certified interval.
+    rounds: feedback rounds that grow. in_flight: users asked before the first answers. None is "no such thing".
     """
 
-    quantiles: int = 1
+    quantiles: tuple[float, ...] = ()
     interval: float | None = None
     rounds: int | None = None
     in_flight: int | None = None
@@ -45,9 +48,17 @@ class Pace:
         """One quantile, at leisure."""
         return self == Pace()
 
-    def own_users(self, users: float, quantile: float, bits: float, costs: Mapping[str, Any]) -> float:
-        """As many users, asked at leisure about one quantile, do as well."""
-        own = users * shared(self.quantiles, quantile, **costs["quantiles"])
+    @property
+    def share(self) -> float:
+        """The part of all people that is asked about one quantile."""
+        return 1.0 / max(len(self.quantiles), 1)
+
+    def own_users(self, run: Run, costs: Mapping[str, Any]) -> float:
+        """As many users, asked at leisure about one quantile, do as well as all users of this run."""
+        users, bits = float(run.users), float(run.bits)
+        own = users
+        if self.quantiles:
+            own = shared(run, self.quantiles, reach=costs["quantiles"]["reach"])
         if self.interval is not None:
             own *= costs["interval"]["kept"]
         if self.rounds is not None:
@@ -60,11 +71,11 @@ class Pace:
 AT_LEISURE = Pace()
 
 
-def shared(quantiles: float, quantile: float, *, power: float, depth: float) -> float:
-    """The part of the users that counts for one of several quantiles."""
-    if quantiles <= 1:
-        return 1.0
-    return float(quantiles**-power * min(10.0 * min(quantile, 1.0 - quantile), 1.0) ** depth)
+def shared(run: Run, quantiles: tuple[float, ...], *, reach: float) -> float:
+    """As many users, asked about the run's quantile alone, do as well as all, divided among the quantiles."""
+    each = float(run.users) / len(quantiles)
+    near = reach * float(unit(run._replace(users=each, share=1.0)))
+    return each * math.fsum(1.0 / (1.0 + (abs(q - run.quantile) / near) ** _FADING) for q in quantiles)
 
 
 def slowed(x: float, bits: float, *, cost: float, power: float, growth: float) -> float:

@@ -6,6 +6,7 @@ errors. It is a sample itself: with m values its own ranks are off by about 1/(2
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -54,13 +55,17 @@ class Pilot:
         return self.domain.value(self.index_at(q))
 
     def reach(self, q: float, alpha: float) -> Reach:
-        """The values an answer within alpha of q can have, and the ranks at which the next ones begin."""
+        """The values an answer within alpha of q can have, and the ranks at which the next ones begin.
+
+        An alpha that does not reach the end leaves an answer beyond all values wrong, however few those of the
+        pilot's end are.
+        """
         low = self.index_at(q - alpha + 1.0 / self.users) if alpha < q else None
         high = self.index_at(q + alpha) if alpha < 1.0 - q else None
         return Reach(
-            1.0 if low is None else max(alpha, q - self.rank(low - 1)),
-            1.0 if high is None else max(alpha, self.rank(high) - q),
-            None if low is None else _lower_edge(self.domain, low),
+            1.0 if low is None else min(max(alpha, q - self.rank(low - 1)), math.nextafter(q, 0.0)),
+            1.0 if high is None else min(max(alpha, self.rank(high) - q), math.nextafter(1.0 - q, 0.0)),
+            None if low is None else lower_edge(self.domain, low),
             None if high is None else self.domain.value(high),
         )
 
@@ -88,5 +93,6 @@ def pilot_of(given: Any, domain: Domain) -> Pilot:
     return Pilot(indices, domain)
 
 
-def _lower_edge(domain: Domain, index: int) -> int | float:
+def lower_edge(domain: Domain, index: int) -> int | float:
+    """The least value that an index stands for."""
     return domain.value(index if domain.bin(index) is None else max(index - 1, 0))

@@ -16,12 +16,6 @@ from privquant.protocols.registry import DEFAULT_PROTOCOL, protocol_class
 _ORDER = "order of growth only: the paper leaves the constant open, here it is 1"
 
 
-# The tree's errors fall off so slowly that its fitted law cannot be read at low confidences: it says 168 people
-# for 5 points in half of the runs, where 7,000 are needed.
-_CRUDE_BELOW = 0.65
-_CRUDE = "not known at so low a confidence"
-
-
 @dataclass(frozen=True)
 class PlanRow:
     """One way to collect, and the missing number for it (None: no value in range does it).
@@ -106,9 +100,6 @@ def _measured(unknown: str, given: dict[str, float], job: Job, trust: str | None
             continue
         kinds = job.table(name).kinds if job.pace.plain else ("typical",)
         found = {kind: solve(unknown, given, by_measurement(name, kind, job)) for kind in kinds}
-        crude = protocol == "hierarchical" and given.get("confidence", 1.0) < _CRUDE_BELOW
-        if crude:
-            found = dict.fromkeys(found)
         shown = protocol_class(protocol).title + (" (the default)" if protocol == DEFAULT_PROTOCOL else "")
         rows.append(
             PlanRow(
@@ -118,7 +109,7 @@ def _measured(unknown: str, given: dict[str, float], job: Job, trust: str | None
                 found["typical"],
                 found.get("lumpy"),
                 found.get("hardest"),
-                note=_CRUDE if crude else "" if len(kinds) > 1 else "measured on typical data only",
+                note="" if len(kinds) > 1 else "measured on typical data only",
                 delta=job.delta if its_trust == "shuffle" else None,
             )
         )

@@ -57,7 +57,8 @@ def verdict(
     harder = _harder(unknown, row)
     if unknown == "alpha":
         people = f"{given['users']:,.0f} people at epsilon {given['epsilon']:g}{mixed}{_how(job)}"
-        return f"{people}: {_reached(targets, given['confidence'], job, unit)} if the data are smooth{harder}."
+        data = "are like the pilot" if job.simulate else f"are smooth{harder}"
+        return f"{people}: {_reached(targets, given['confidence'], job, unit)} if the data {data}."
     if unknown == "users":
         return f"For {goal}: ask {show(unknown, row.value)} people if the data are smooth{harder}."
     return f"For {goal}: {unknown} {show(unknown, row.value)} if the data are smooth{harder}."
@@ -136,6 +137,8 @@ def _how(job: Job) -> str:
 
 def details(targets: tuple[Target, ...], job: Job, unit: str) -> Iterator[str]:
     """A line for each quantile where the verdict has not said it all."""
+    if job.simulate and targets:
+        yield f"What {job.simulate:,} simulated collections came to, on people drawn from the pilot:"
     for target in targets:
         many = len(job.quantiles) > 1
         parts = [f"an error of {100 * target.expected:.2g} points in half of the collections"]

@@ -36,6 +36,7 @@ class Job:
     """What is to be collected, beside the four numbers.
 
     size: of the domain. delta: of shuffled rows. pace: how it is asked. source: a calibration of one's own.
+    simulate: how many times the job is run on people drawn from the pilot.
     """
 
     size: int
@@ -44,6 +45,7 @@ class Job:
     pace: Pace = AT_LEISURE
     pilot: Pilot | None = None
     source: str | Path | None = None
+    simulate: int = 0
 
     def table(self, name: str) -> Calibration:
         return calibration(name, self.source)

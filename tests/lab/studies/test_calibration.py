@@ -58,7 +58,8 @@ def test_settings_reach_from_end_to_end(family):
         values = [getattr(point, column) for point in made]
         assert low <= min(values) < low + 0.1 * (high - low)
         assert high - 0.1 * (high - low) < max(values) <= high
-    assert min(point.users for point in made) == 10
+    # no cliff is found by ten people
+    assert min(point.users for point in made) <= (50 if family == "hardest" else 10)
 
 
 def test_settings_fill_the_cube_evenly():

@@ -14,6 +14,7 @@ A law (`privquant.planning.law`) is fitted to all runs of a family at once.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,21 +35,25 @@ from privquant.lab.studies.settings import (
     DELTAS,
     EPSILONS,
     FAMILIES,
-    INFORMATION,
     QUANTILES,
     USERS,
     between,
+    crowd,
     spread_evenly,
 )
 from privquant.lab.studies.shuffled_rounds import ShuffledRounds
 from privquant.lab.studies.table import name
 from privquant.planning.calibration import law_of
-from privquant.planning.law import FORM, Run, unit
+from privquant.planning.law import FORM, Run, cliff_run, unit
 from privquant.planning.limits import kappa_of
 from privquant.planning.shuffled_coins import shuffled_kappa
 
-# The largest alpha a cliff is made for, in units.
-_STEEPEST = 16.0
+# The alphas a cliff is made for, in units times the root of the bits: between them it begins to be found.
+_STEEP = (0.9, 2.7)
+# Cliffs are out of reach of small crowds: the least share of `crowd` they are made for,
+_CLIFF_CROWD = 0.3
+# and most of them have people on either side.
+_ONE_SIDED = 0.25
 _TIE_CREDIT = 1.0
 PLAIN = "isotonic/local"
 # The coins of large shuffled rounds hardly flip.
@@ -90,7 +95,7 @@ class Row:
 
 
 class Point(NamedTuple):
-    """One setting. cliff: how steep the cliff is, from 0 to 1."""
+    """One setting. cliff: how steep the cliff is, from 0 to 1. sided: with people on either side where possible."""
 
     users: int
     epsilon: float
@@ -98,14 +103,15 @@ class Point(NamedTuple):
     bits: int
     delta: float
     cliff: float
+    sided: bool
 
 
 ROWS = (
-    Row(PLAIN, "isotonic", points=(320, 96, 288)),
+    Row(PLAIN, "isotonic", points=(2400, 240, 3600)),
     Row("bayeslearn/local", "bayeslearn", stretch=0.5, largest=10_000),
     Row("bayess/local", "bayess", stretch=0.5, largest=10_000),
     Row("naive/local", "naive", stretch=0.5, epsilons=HONEST),
-    Row("hierarchical/local", "hierarchical", options=(("encoding", "oue"),), stretch=1.5),
+    Row("hierarchical/local", "hierarchical", options=(("encoding", "oue"),), stretch=1.0, points=(96, 28, 64)),
     Row("isotonic/shuffle", "isotonic", "exact", points=(96, 0, 0), families=("typical",)),
 )
 
@@ -116,10 +122,12 @@ SAME = {"naive/shuffle-exact": "naive/local", "naive/shuffle-lemma": "naive/loca
 def points(row: Row, family: str) -> list[Point]:
     """The settings of one family of a row."""
     count = row.points[list(FAMILIES).index(family)]
-    return [_point(row, *coordinates) for coordinates in spread_evenly(count, 6).tolist()]
+    return [_point(row, family, *coordinates) for coordinates in spread_evenly(count, 6).tolist()]
 
 
-def _point(row: Row, e: float, c: float, q: float, b: float, d: float, z: float) -> Point:
+def _point(row: Row, family: str, e: float, c: float, q: float, b: float, d: float, z: float) -> Point:
+    if family == "hardest":
+        c = _CLIFF_CROWD + (1.0 - _CLIFF_CROWD) * c
     epsilon, delta = between(row.epsilons, e), between(DELTAS, d)
     scores = [NormalDist().inv_cdf(end) for end in QUANTILES]
     quantile = NormalDist().cdf(scores[0] + q * (scores[1] - scores[0]))
@@ -127,10 +135,10 @@ def _point(row: Row, e: float, c: float, q: float, b: float, d: float, z: float)
     if row.shuffled:
         users = between((3.0 * USERS[0], row.largest), c)
     else:
-        information = between(INFORMATION, c) * bits ** (2.0 * row.stretch)
+        information = crowd(c) * bits ** (2.0 * row.stretch)
         users = min(max(information / kappa_of(epsilon) ** 2, USERS[0]), row.largest)
     whole = round(users) if users <= LISTED else LISTED * round(users / LISTED)
-    return Point(whole, epsilon, quantile, bits, delta, z)
+    return Point(whole, epsilon, quantile, bits, delta, z, d >= _ONE_SIDED)
 
 
 def cells(trials: int, rows: tuple[Row, ...] = ROWS, pace_points: int = paces.POINTS) -> list[Cell]:
@@ -164,9 +172,12 @@ def _sources(row: Row, family: str, point: Point) -> Iterator[tuple[str, Drawn |
 
 
 def _cliff(row: Row, point: Point) -> float | None:
-    """The cliff's alpha: from one unit up to the far end of the ranks; None if a unit passes both ends."""
-    scale, far = float(unit(row.run(point))), 0.9 * max(point.quantile, 1.0 - point.quantile)
-    return between((scale, min(_STEEPEST * scale, far)), point.cliff) if scale < far else None
+    """The cliff's alpha, up to the far end of the ranks; None if even the least passes it."""
+    scale = float(unit(row.run(point))) * math.sqrt(point.bits)
+    near, far = sorted((point.quantile, 1.0 - point.quantile))
+    least, most = (steep * scale for steep in _STEEP)
+    most = min(most, 0.95 * near if point.sided and least < 0.9 * near else 0.9 * far)
+    return between((least, most), point.cliff) if least < most else None
 
 
 def report(results: Results, rows: tuple[Row, ...] = ROWS, pace_points: int = paces.POINTS) -> dict[str, Any]:
@@ -196,11 +207,9 @@ def _law(row: Row, family: str, found: dict[Any, Outcome]) -> dict[str, Any]:
             outcome = found.get(name(row.name, family, index, shape))
             if outcome is not None:
                 entries += list(_counted(row, outcome, family, point))
-    return {
-        "whole": family == "hardest",
-        "tie_credit": _TIE_CREDIT if family == "typical" else 0.0,
-        "coefficients": fitted(as_counts(pooled(entries)), rich=row.name == PLAIN and family != "lumpy"),
-    }
+    features = "cliff" if family == "hardest" else "smooth" if row.name == PLAIN and family == "typical" else "few"
+    law = fitted(as_counts(pooled(entries)), features)
+    return {"tie_credit": _TIE_CREDIT if family == "typical" else 0.0} | law
 
 
 def _counted(row: Row, outcome: Outcome, family: str, point: Point) -> Iterator[Entry]:
@@ -210,10 +219,11 @@ def _counted(row: Row, outcome: Outcome, family: str, point: Point) -> Iterator[
         alpha = _cliff(row, point)
         assert alpha is not None
         # Whole users: the foot of the cliff is off by alpha or a little more, and so is its top.
+        seen = cliff_run(run)
         yield (
-            alpha / float(unit(run)),
-            1,
-            run,
+            alpha / float(unit(seen)),
+            int(alpha < min(point.quantile, 1.0 - point.quantile)),
+            seen,
             outcome.trials,
             int((outcome.rank_errors() > alpha * (1.0 - 1e-9)).sum()),
         )

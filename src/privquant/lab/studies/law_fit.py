@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privquant.lab.experiment.outcome import Outcome
-from privquant.planning.law import COEFFICIENTS, Run, features, normal_tail, unit
+from privquant.planning.calibration import PRODUCTS
+from privquant.planning.law import Run, features, normal_tail, unit
 
 Floats = NDArray[np.float64]
 
@@ -23,16 +24,12 @@ _STEPS = 60
 _HELD_BY = 2.0
 # eta moves by at most this in one step where a cell's runs all passed or all failed.
 _LONGEST_STEP = 3.0
-_DIVISIONS = 3  # of the list of features: 1, z, log(1 + z)
-# With 1 and log(1 + z): the crowd, the bits, the coin, how far out the quantile lies and on which side; z alone.
-_OF_RUN = (0, 1, 3, 5, 11, 14)
-_FEW = (*_OF_RUN, COEFFICIENTS // _DIVISIONS, *(2 * COEFFICIENTS // _DIVISIONS + k for k in _OF_RUN))
-
 # Alphas at which runs are counted, in units.
-_ALPHAS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0, 9.0, 14.0, 22.0, 35.0)
+_ALPHAS = (0.15, 0.3, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0, 9.0, 14.0, 22.0, 35.0)
 # The same as parts of the way to the end: of few users a unit is more than all ranks.
 _PARTS = (0.2, 0.5, 0.8)
-# A run whose answer is shared by more than this (in units) says nothing about data without ties.
+# Runs whose answers are shared by more than this (in units, on average) say nothing about data without ties. All
+# runs of a cell or none: answers away from the crowd are shared by fewer, and would be kept more often.
 _TIED = 0.5
 
 Entry = tuple[float, int, Run, int, int]
@@ -49,32 +46,33 @@ class Counts(NamedTuple):
     passed: Floats
 
 
-def fitted(counts: Counts, *, rich: bool) -> tuple[float, ...]:
-    """The coefficients of the law under which these counts are likeliest.
+def fitted(counts: Counts, features_of: str, known: Floats | None = None) -> dict[str, Any]:
+    """The law under which these counts are likeliest, as its part of the document.
 
-    rich: with all features, for what was measured at length; else with the few that cannot turn a law around where
-    there were no runs.
+    features_of: the name of what its features are made of.
+    known:       the eta of a law that this one is added to, and is held near.
     """
-    kept = np.arange(COEFFICIENTS) if rich else np.array(_FEW)
-    rows = features(counts.z, counts.above, counts.run)[:, kept]
-    prior = (kept == COEFFICIENTS // _DIVISIONS) * 1.0  # eta = z
+    products = PRODUCTS[features_of]
+    rows = features(counts.z, counts.above, counts.run, products)
+    prior = np.zeros(rows.shape[1])
+    if known is None:
+        prior[len(products)] = 1.0  # eta = z
+    base = np.zeros(len(rows)) if known is None else known
     found = prior.copy()
     share = counts.passed / counts.runs
     for _ in range(_STEPS):
-        eta = rows @ found
+        eta = base + rows @ found
         tail = np.clip(normal_tail(eta), 1e-9, 1.0 - 1e-9)
         density = np.maximum(np.exp(-0.5 * eta**2) / math.sqrt(2.0 * math.pi), 1e-9)
         weight = counts.runs * density**2 / (tail * (1.0 - tail))
         step = np.clip((tail - share) / density, -_LONGEST_STEP, _LONGEST_STEP)
-        information = rows.T @ (rows * weight[:, None]) + _HELD_BY * np.eye(kept.size)
-        moved = np.linalg.solve(information, rows.T @ (weight * (eta + step)) + _HELD_BY * prior)
+        information = rows.T @ (rows * weight[:, None]) + _HELD_BY * np.eye(prior.size)
+        moved = np.linalg.solve(information, rows.T @ (weight * (eta - base + step)) + _HELD_BY * prior)
         done = bool(np.max(np.abs(moved - found)) < 1e-6)
         found = moved
         if done:
             break
-    whole = np.zeros(COEFFICIENTS)
-    whole[kept] = found
-    return tuple(float(f"{c:.6g}") for c in whole)
+    return {"features": features_of, "coefficients": [float(f"{c:.6g}") for c in found]}
 
 
 def pooled(entries: Iterable[Entry]) -> list[Entry]:
@@ -99,16 +97,16 @@ def errors_counted(run: Run, outcome: Outcome, which: int, *, tied: bool) -> Ite
     """The entries of one cell's quantile, at every alpha at which there is a rank to pass.
 
     tied: errors as they are, where every rank of a shared value is right. Else those of data without ties: the
-    middle of the answer's ranks, where few share it.
+    middle of the answer's ranks, where few share one.
     """
     n, q, scale = outcome.n, outcome.quantiles[which], float(unit(run))
     below, upto = outcome.below[:, which] / n - q, outcome.upto[:, which] / n - q
     if tied:
         errors = np.where(below > 0, below, np.where(upto < 0, upto, 0.0))
     else:
-        errors = ((below + upto) / 2.0)[upto - below < _TIED * scale + 2.0 / n]
-    if not errors.size:
-        return
+        if np.mean(upto - below) >= _TIED * scale + 2.0 / n:
+            return
+        errors = (below + upto) / 2.0
     for above, end in ((1, 1.0 - q), (0, q)):
         signed = errors if above else -errors
         for z in (*_ALPHAS, *(part * end / scale for part in _PARTS)):

@@ -22,12 +22,12 @@ from privquant.lab.studies.settings import BITS, QUANTILES, TYPICAL, between, sp
 from privquant.lab.studies.table import name
 from privquant.planning.law import Law, Run, unit
 from privquant.planning.limits import kappa_of
-from privquant.planning.paces import SPREAD, interval_run, slowed
+from privquant.planning.paces import SPREAD, interval_run, shared, slowed
 
-KINDS = ("interval", "rounds", "in_flight")
-# Each quantile counts on its own people; far out on fewer. By 300 runs of p50, p90 and p99 together, not by a fit.
-SHARING = {"power": 1.0, "depth": 0.34}
+KINDS = ("quantiles", "interval", "rounds", "in_flight")
 POINTS = 96
+# Sets of quantiles are many: so many times the settings.
+_SETS = 3
 _INFORMATION = (10.0, 2e4)
 _EPSILONS = (0.15, 3.0)
 _CONFIDENCES = (0.8, 0.9, 0.95, 0.99)
@@ -54,7 +54,8 @@ class Setting(NamedTuple):
 
 
 def settings(kind: str, count: int = POINTS) -> list[Setting]:
-    return [_setting(kind, *coordinates) for coordinates in spread_evenly(count, 9).tolist()]
+    times = _SETS if kind == "quantiles" else 1
+    return [_setting(kind, *coordinates) for coordinates in spread_evenly(times * count, 9).tolist()]
 
 
 def _setting(kind: str, e: float, c: float, b: float, x: float, *places: float) -> Setting:
@@ -66,11 +67,13 @@ def _setting(kind: str, e: float, c: float, b: float, x: float, *places: float) 
     scores = [NormalDist().inv_cdf(end) for end in QUANTILES]
     ranks = [NormalDist().cdf(scores[0] + place * (scores[1] - scores[0])) for place in places]
     number = {
+        "quantiles": float(2 + int(3 * x)),
         "interval": _CONFIDENCES[int(4 * x)],
         "rounds": float(round(between(_ROUNDS, x))),
         "in_flight": float(max(1, round(between(_PART, x) * whole))),
     }[kind]
-    return Setting(whole, epsilon, (ranks[0],), bits, number)
+    several = int(number) if kind == "quantiles" else 1
+    return Setting(whole, epsilon, tuple(sorted(ranks[:several])), bits, number)
 
 
 def cells(trials: int, points: int = POINTS) -> list[Cell]:
@@ -107,17 +110,32 @@ def report(found: dict[Any, Outcome], law: Law, points: int = POINTS) -> dict[st
     counted = {kind: _counted(kind, found, points) for kind in KINDS}
     kept = _best(law, counted["interval"], lambda setting, run, k: (k, 1.0), (0.05, 1.0))
     return {
-        "quantiles": SHARING,
+        "quantiles": _together(law, counted["quantiles"]),
         "interval": {"kept": round(kept[0], 4)},
         "rounds": _delay(law, counted["rounds"], lambda setting: 1.0 / setting.number),
         "in_flight": _delay(law, counted["in_flight"], lambda setting: setting.number / setting.users),
-        "width": {"coefficients": fitted(as_counts(pooled(_widths(found, points))), rich=False)},
+        "width": fitted(as_counts(pooled(_widths(found, points))), "few"),
     }
 
 
 Weighed = list[tuple[Entry, Setting]]
 Kept = Callable[[Setting, Run, float], tuple[float, float]]
 """(the part of the users that counts, their share of all people) under a number that is looked for."""
+
+
+def _together(law: Law, counted: Weighed) -> dict[str, Any]:
+    """How far the reports asked about another quantile reach, and what is left to correct then."""
+    reach = round(_best(law, counted, _sharing, (0.1, 30.0))[0], 4)
+    counts = as_counts([entry for entry, _ in counted])
+    pairs = np.array([_sharing(setting, entry[2], reach) for entry, setting in counted])
+    run = counts.run._replace(users=counts.run.users * pairs[:, 0], share=pairs[:, 1])
+    z = counts.z * unit(counts.run) / unit(run)
+    shifted = Counts(z, counts.above, run, counts.runs, counts.passed)
+    return {"reach": reach, "company": fitted(shifted, "company", law.eta(z, counts.above, run))}
+
+
+def _sharing(setting: Setting, run: Run, reach: float) -> tuple[float, float]:
+    return shared(run, setting.quantiles, reach=reach) / float(run.users), 1.0 / len(setting.quantiles)
 
 
 def _counted(kind: str, found: dict[Any, Outcome], points: int) -> Weighed:
