@@ -82,7 +82,7 @@ def test_the_publisher_waits_for_a_batch_and_starts_anew_when_counts_went_down(t
         async def heard(campaign: str) -> None:
             published.append(campaign)
 
-        publisher = Publisher(store, heard)
+        publisher = Publisher(store, heard, pause=0.0)
         seen = []
         for start, count in ((0, 1_000), (1_000, 5), (1_005, 30)):
             await report(store, 1, start, count)
@@ -97,3 +97,34 @@ def test_the_publisher_waits_for_a_batch_and_starts_anew_when_counts_went_down(t
         return seen
 
     assert asyncio.run(run()) == [1, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("share", "found"), [(0.1, [1, 1, 2]), (0.0, [1, 1, 1])])
+def test_the_publisher_takes_a_rest_unless_half_of_the_places_are_used_up(
+    tmp_path: Path, share: float, found: list[int]
+) -> None:
+    settings = Settings(data=tmp_path / "data")
+
+    async def run() -> list[int]:
+        engine = open_engine(settings)
+        await migrate(engine)
+        store = open_device_store(settings)
+        campaigns = Campaigns(engine, store, KeyRing(settings.keys), "http://127.0.0.1:1")
+        draft = Draft("m", "?", Integers(0, 999), epsilon=1.0, planned_users=10_000, pace=share)
+        await campaigns.create(draft, "tester")
+        published: list[str] = []
+
+        async def heard(campaign: str) -> None:
+            published.append(campaign)
+
+        publisher = Publisher(store, heard, pause=1e6)
+        seen = []
+        for start, count in ((0, 1_000), (1_000, 49), (1_049, 1)):  # 2 % more is a batch, 5 % half of the places
+            await report(store, 1, start, count)
+            await publisher.turn()
+            seen.append(len(published))
+        await store.close()
+        await engine.dispose()
+        return seen
+
+    assert asyncio.run(run()) == found

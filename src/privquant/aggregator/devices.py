@@ -25,6 +25,8 @@ from privquant.aggregator.replies import Reply, RequestRefused, problem
 from privquant.aggregator.store.base import Admit, Ask, AskResult, Pin, Spend, Unavailable, What
 from privquant.aggregator.turns import Gone, Turns
 
+_ID = re.compile(CAMPAIGN_ID)
+
 PLACES_SECONDS = 10
 """How soon to ask again for a place that somebody in flight may leave."""
 CLAIM_MINUTES = 2
@@ -98,7 +100,7 @@ class DeviceRoutes:
     ) -> Reply:
         if method != route.method and (method, route.method) != ("HEAD", "GET"):
             raise RequestRefused("method-not-allowed", f"this address takes {route.method}", allow=route.method)
-        if not re.fullmatch(CAMPAIGN_ID, identity):
+        if not _ID.fullmatch(identity):
             raise RequestRefused("invalid", f"id {IN_WORDS[CAMPAIGN_ID]}")
         view = await self._cache.view(identity)
         if view is None:

@@ -9,9 +9,11 @@ visible in the order of their numbers.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
 from privquant.aggregator.campaign_protocol import CampaignProtocol
+from privquant.aggregator.pace import at_a_time
 from privquant.aggregator.store.base import CampaignRow, Counts, DeviceStore
 from privquant.aggregator.store.operator_queries import is_shuffled, manifest_of
 from privquant.errors import ProtocolError
@@ -26,12 +28,17 @@ class Publisher:
         store: DeviceStore,
         on_publish: Callable[[str], Awaitable[None]],
         on_counts: Callable[[int, list[Counts]], Awaitable[None]] | None = None,
+        *,
+        pause: float = 20.0,
     ) -> None:
+        """pause: a publishing that took a second is followed by so many without one, unless devices wait for it."""
+        self._pause = pause
         self._store = store
         self._on_publish = on_publish
         self._on_counts = on_counts
         self._protocols: dict[str, CampaignProtocol] = {}
         self._due: dict[str, int] = {}
+        self._soonest: dict[str, float] = {}
 
     async def turn(self) -> bool:
         """Publish wherever enough was heard since the last time; whether this process is the one that does."""
@@ -42,12 +49,23 @@ class Publisher:
         rows = [row for row in await self._store.campaigns(live=True) if not is_shuffled(row.envelope)]
         for row in rows:
             told = self._protocols[row.id].protocol.heard if row.id in self._protocols else 0
-            if row.heard >= self._due.get(row.id, 0) or row.heard < told:
+            due = row.heard >= self._due.get(row.id, 0) and self._in_time(row, told)
+            if due or row.heard < told:
+                began = time.monotonic()
                 await self._publish(row)
+                ended = time.monotonic()
+                self._soonest[row.id] = ended + self._pause * (ended - began)
         for gone in set(self._protocols) - {row.id for row in rows}:
             del self._protocols[gone]
             self._due.pop(gone, None)
+            self._soonest.pop(gone, None)
         return True
+
+    def _in_time(self, row: CampaignRow, told: int) -> bool:
+        """Not too soon after the last time, unless devices may wait for it: half of its places are used up."""
+        if time.monotonic() >= self._soonest.get(row.id, 0.0):
+            return True
+        return row.pace > 0 and 2 * (row.heard - told) >= at_a_time(row.pace, told)
 
     async def _publish(self, row: CampaignRow) -> None:
         counts = await self._store.counts(row.no)

@@ -40,7 +40,6 @@ _SEAL = 1.0
 _HISTORY = 0.5
 _LINGER = 0.003  # seconds a group waits on PostgreSQL, whose transaction is a dozen messages however small it is
 _SNAPSHOT = 1.0  # seconds between two snapshots of a campaign
-_PUBLISH_PAUSE = 8.0  # a publishing that took a second is followed by so many without one, unless somebody waits
 _TICK = 4.0  # seconds; who was asked and stays away frees its place after the second tick
 _ANNOUNCE = 0.25
 _BREATH = 0.005  # seconds between two turns of what is done as soon as there is something to do
@@ -66,7 +65,6 @@ class Service(Repeating):
         self.engine = open_engine(settings)
         self._last_sweep = 0.0
         self._leads = False
-        self._publish_in = settings.publish
         self._manifests: dict[str, Manifest] = {}
         self._round_over = asyncio.Event()
         self.started = False
@@ -85,7 +83,7 @@ class Service(Repeating):
             behind=self.settings.snapshot_reports,
             waiting=self.cache.waiting,
         )
-        self.turns = Turns(self.cache, self.group, self.store)
+        self.turns = Turns(self.cache, self.group, self.store, alone=not self.settings.database)
         self.devices = DeviceRoutes(
             self.cache, self.group, self.turns, self.store.link_secret, self.settings.lease_minutes
         )
@@ -186,12 +184,10 @@ class Service(Repeating):
     async def _publish(self) -> None:
         """In its time, or as soon as those who are held wait for it."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._publish_in):
+            async with asyncio.timeout(self.settings.publish):
                 await self.turns.hungry.wait()
         self.turns.hungry.clear()
-        began = time.perf_counter()
         self._leads = await self._publisher.turn()
-        self._publish_in = max(self.settings.publish, _PUBLISH_PAUSE * (time.perf_counter() - began))
         if not self._leads:
             await asyncio.sleep(1.0)
 

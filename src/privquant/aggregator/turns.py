@@ -36,10 +36,14 @@ AskFor = Callable[[Pace | None], Awaitable[Pin | Admit]]
 class Turns:
     """Who is asked next, of those who came to this process."""
 
-    def __init__(self, cache: CampaignCache, group: GroupCommit[Ask, AskResult], store: DeviceStore) -> None:
+    def __init__(
+        self, cache: CampaignCache, group: GroupCommit[Ask, AskResult], store: DeviceStore, *, alone: bool = True
+    ) -> None:
+        """alone: whether no other process serves these campaigns."""
         self._cache = cache
         self._group = group
         self._store = store
+        self._alone = alone
         self._room = WaitingRoom()
         self._calls: dict[Seat, asyncio.Future[bool]] = {}
         self._views: dict[int, CampaignView] = {}
@@ -126,10 +130,13 @@ class Turns:
             await self._look_at(view)
 
     async def published(self, identity: str) -> None:
-        """This process has published the next queries of a campaign."""
+        """This process has published the next queries of a campaign.
+
+        Where there may be other processes it looks no sooner than they do, or those held here would come first.
+        """
         await self._cache.refresh_one(identity)
         for view in list(self._views.values()):
-            if view.id == identity:
+            if view.id == identity and self._alone:
                 await self._look_at(view)
 
     async def _look_at(self, view: CampaignView) -> None:

@@ -55,10 +55,8 @@ _CLAIM_OF = "SELECT claim FROM token WHERE campaign = ? AND id = ?"
 _KEEP = "UPDATE token SET claim = 0 WHERE campaign = ? AND id = ? AND claim > 0"
 _FLYING = "SELECT count(*) FROM flight WHERE campaign = ?"
 _IS_FLYING = "SELECT 1 FROM flight WHERE campaign = ? AND id = ?"
-_TAKE_OFF = f"""
-INSERT INTO flight (campaign, id, age) VALUES (?, ?, {sql.FRESH})
-ON CONFLICT (campaign, id) DO UPDATE SET age = {sql.FRESH}
-"""
+_TAKE_OFF = f"INSERT INTO flight (campaign, id, age) VALUES (?, ?, {sql.FRESH}) ON CONFLICT DO NOTHING"
+_STAY_UP = f"UPDATE flight SET age = {sql.FRESH} WHERE campaign = ? AND id = ?"
 _LAND = "DELETE FROM flight WHERE campaign = ? AND id = ?"
 _SPEND = "INSERT INTO spent (campaign, id) VALUES (?, ?) ON CONFLICT DO NOTHING RETURNING 1"
 _UNPIN = "DELETE FROM pin WHERE campaign = ? AND id = ?"
@@ -159,9 +157,10 @@ class _Traffic:
         return self._db.execute(_IS_FLYING, (campaign, token)).fetchone() is not None
 
     def take_off(self, campaign: int, token: bytes) -> None:
-        again = self._db.execute(_IS_FLYING, (campaign, token)).fetchone() is not None
-        self._db.execute(_TAKE_OFF, (campaign, token))
-        self._flying[campaign] += not again
+        if self._db.execute(_TAKE_OFF, (campaign, token)).rowcount:
+            self._flying[campaign] += 1
+        else:
+            self._db.execute(_STAY_UP, (campaign, token))
 
     def land(self, campaign: int, token: bytes) -> None:
         """A report was counted."""
