@@ -87,15 +87,14 @@ class History:
         """Take note of the snapshots that have turned."""
         snapshot, campaign = schema.snapshot.c, schema.campaign.c
         known = select(campaign.id, snapshot.campaign, snapshot.shown_heard).where(campaign.no == snapshot.campaign)
-        async with reading(self._engine) as db:
+        async with self._engine.connect() as db:
             for identity, number, heard in (await db.execute(known)).all():
                 way = self._way(identity)
-                if heard < way.heard:  # a backup was restored
-                    way.marks.clear()
                 if heard >= max(1, GROWTH * way.heard):
                     one = select(snapshot.shown_heard, snapshot.shown).where(snapshot.campaign == number)
-                    row = (await db.execute(one)).one()
-                    way.add(Mark(row.shown_heard, zlib.compress(bytes(row.shown))))
+                    row = (await db.execute(one)).first()
+                    if row is not None:  # it may have been closed meanwhile
+                        way.add(Mark(row.shown_heard, zlib.compress(bytes(row.shown))))
 
     def saw(self, identity: str, heard: int, estimates: Sequence[dict[str, Any]]) -> None:
         """What was shown of a campaign just now."""

@@ -42,7 +42,7 @@ export function invitesPart(campaign, planned, trouble) {
       el("p", {}, el("label", { for: "link", text: "Open link" }), el("input", { id: "link", type: "text", readonly: true, value: invite })),
       el("p", {},
         el("a", { class: "button", href: invite, target: "_blank", rel: "noreferrer", text: "Answer here" }), " ",
-        el("a", { class: "button second", href: roomAddress(invite), target: "_blank", rel: "noreferrer", text: "Page with the code" }),
+        el("a", { class: "button second", href: roomAddress(invite), target: "_blank", rel: "noreferrer", text: "Page with the QR code" }),
       ),
     );
   };
