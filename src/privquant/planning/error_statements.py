@@ -7,13 +7,16 @@ and are never put in each other's words.
 
 from __future__ import annotations
 
+import numpy as np
+
 from privquant.domain import Domain
 from privquant.messages import Certain, Lump, Typical
 from privquant.protocols.isotonic import certain as certainty
 from privquant.protocols.isotonic import typical as experience
-from privquant.protocols.isotonic.epochs import KINDS, SEARCH
+from privquant.protocols.isotonic.epochs import ANCHOR, BULK, KINDS, SEARCH
 from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.protocols.isotonic.rules import is_extreme
+from privquant.protocols.isotonic.table import Floats
 
 CONFIDENCE = 0.95
 
@@ -27,7 +30,13 @@ def certain_of(protocol: Isotonic, quantile: float, answer: int) -> Certain | No
         return None
     table = certainty.table_of(protocol.search, own)
     found = certainty.certain(
-        table, protocol.search, quantile, answer, spread=protocol.spread > 0.0, confidence=CONFIDENCE
+        table,
+        protocol.search,
+        quantile,
+        answer,
+        most=_most(protocol, quantile),
+        spread=protocol.spread > 0.0,
+        confidence=CONFIDENCE,
     )
     if found is None:
         return None
@@ -78,6 +87,26 @@ def _own_counts(protocol: Isotonic, quantile: float) -> list[tuple[int, int, int
         for (phase, asked_by, coin, threshold), reports, ones in protocol.counts()
         if phase in counted and asked_by == arm
     ]
+
+
+def _most(protocol: Isotonic, quantile: float) -> Floats | None:
+    """How many reports could have been counted at most: those counted, anchors, and a bulk phase asked again.
+
+    Where no anchor fits the search asks instead, and a bulk phase that is not believed is asked again: both follow
+    from what was heard, so the number counted does too. This one does not.
+    """
+    if protocol.course.epochs == 0:
+        return None
+    arm = protocol.course.roles * protocol.quantiles.index(quantile)
+    counted = counted_phases(protocol)
+    anchors = {phase - SEARCH + ANCHOR for phase in counted}
+    found, bulk = 0, -protocol.course.bulk
+    for (phase, asked_by, _, _), reports, _ in protocol.counts():
+        if asked_by == arm and (phase in counted or phase in anchors):
+            found += reports
+        if phase % KINDS == BULK:
+            bulk += reports
+    return np.array([float(found + max(bulk, 0))])
 
 
 def lower_edge(domain: Domain, index: int) -> int | float:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from statement_runs import ALL_SHAPES, SCHEDULES, runs
 
+from privquant._numba import compiled
 from privquant.planning.calibration import CALIBRATED_DELTA, calibration
 from privquant.protocols.isotonic.certain import certain, rank_unit
 
@@ -69,8 +70,21 @@ def trials_of(cell):
     return SLOW_RUNS if cell.schedule == "in flight" and cell.users == max(USERS) else RUNS
 
 
+def typical_error(template, cell):
+    """What the planner's law says of typical data, for the same 95 %."""
+    return calibration(f"isotonic/{template.guarantee.trust}").error(
+        users=int(cell.users / len(template.quantiles)),
+        epsilon=template.guarantee.epsilon,
+        confidence=0.95,
+        size=cell.size,
+        quantile=cell.quantile,
+        kind="typical",
+        delta=template.guarantee.delta or CALIBRATED_DELTA,
+    )
+
+
 def look(cell, trials, seed, draw="empirical"):
-    found = []
+    found, typical = [], None
     q = cell.quantile
     for run in runs(
         cell.shape,
@@ -84,22 +98,13 @@ def look(cell, trials, seed, draw="empirical"):
         draw=draw,
     ):
         template = run.template
-        own = cell.users / len(template.quantiles)
-        law = calibration(f"isotonic/{template.guarantee.trust}")
-        within = law.error(
-            users=int(own),
-            epsilon=template.guarantee.epsilon,
-            confidence=0.95,
-            size=cell.size,
-            quantile=q,
-            kind="typical",
-            delta=template.guarantee.delta or CALIBRATED_DELTA,
-        )
+        if typical is None:
+            typical = typical_error(template, cell)
         off = float(run.sample.rank_error(np.array([run.answer]), q)[0])
-        calibrated = off <= within
+        calibrated = off <= typical
         said = None
         if run.whole:
-            said = certain(run.own, template.search, q, run.answer, spread=template.spread > 0.0)
+            said = certain(run.own, template.search, q, run.answer, most=run.most, spread=template.spread > 0.0)
         if said is None:
             found.append((True, True, calibrated, False, False, np.nan))
             continue
@@ -195,7 +200,8 @@ def main():
         return
     part, of = (int(number) for number in chosen.part.split("/"))
     wanted = cells(chosen.schedules.split(","), PAIRS if chosen.design == "pairs" else ALL_SETTINGS)
-    study(chosen.journal[0], wanted, part - 1, of, chosen.minutes)
+    with compiled():
+        study(chosen.journal[0], wanted, part - 1, of, chosen.minutes)
 
 
 if __name__ == "__main__":

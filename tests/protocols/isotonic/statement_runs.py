@@ -206,7 +206,8 @@ def _own(table, search, log, rows, arm, counted):
 class Finished:
     """One run: its users, where they came from, and its tables, which the next run overwrites.
 
-    table: all that is believed. own: what is counted for what is certain. whole: whether no epoch was left out.
+    table: all that is believed. own: what is counted for what is certain, and most: how many that could have been.
+    whole: whether no epoch was left out.
     """
 
     template: Isotonic
@@ -216,6 +217,7 @@ class Finished:
     answer: int
     table: object
     own: object
+    most: np.ndarray | None
     whole: bool
     log: np.ndarray
 
@@ -289,7 +291,18 @@ def runs(
         whole = bool(_believe(table, arrivals, search)) if course.epochs > 0 else True
         answers(table, search, course, found)
         _own(own, search, log, rows, which, counted)
-        yield Finished(template, sample, source, quantile, int(found[which]), table, own, whole, log[:rows])
+        most = _most(log[:rows], counted, which, course)
+        yield Finished(template, sample, source, quantile, int(found[which]), table, own, most, whole, log[:rows])
+
+
+def _most(log, counted, arm, course):
+    """How many reports could have been counted: anchors too, and a bulk phase asked again."""
+    if course.epochs == 0:
+        return None
+    kind = log[:, 0] % KINDS
+    mine = counted[log[:, 0] - kind + SEARCH] & (kind != BULK) & (log[:, 1] == arm)
+    again = max(log[kind == BULK, 4].sum() - course.bulk, 0)
+    return np.array([float(log[mine, 4].sum() + again)])
 
 
 def _slack_of(template, which):
@@ -299,8 +312,7 @@ def _slack_of(template, which):
     asked = 0
     opening = max(OPENING * template.users, template.course.bulk)
     if template.rounds is None:
-        # anchors are not counted
-        heard[0] = 0.95 * (template.users - opening) / len(template.quantiles)
+        heard[0] = (template.users - opening) / len(template.quantiles)
     for round_size, coin in template.rounds or ():
         if asked >= opening:
             heard[order.index(coin)] += round_size

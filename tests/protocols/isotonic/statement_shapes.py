@@ -1,6 +1,6 @@
 """Shapes of data for tests of what is said about an answer; nothing else in the package knows them.
 
-Ten are lumpy, four (`SMOOTH_SHAPES`) are smooth.
+Ten are lumpy, eight (`SMOOTH_SHAPES`) are smooth, and `lump` makes smooth ones with one lump of a chosen size.
 
 A shape is a list of pieces (weight, first index, last index), rising and apart, uniform inside: atoms are pieces of
 one index. Some put a jump exactly where the statement's slack ends, so they are told the quantile and the slack.
@@ -150,4 +150,50 @@ def weibull(size, rng, q, slack):
     return _fine(lambda u: scale * (-np.log1p(-u)) ** (1 / 1.7), size)
 
 
-SMOOTH_SHAPES = {made.__name__: made for made in (exponential, logistic, triangle, weibull)}
+def gumbel(size, rng, q, slack):
+    centre, scale = size * rng.uniform(0.2, 0.4), size * rng.uniform(0.01, 0.05)
+    return _fine(lambda u: centre - scale * np.log(-np.log(u)), size)
+
+
+def laplace(size, rng, q, slack):
+    """Its density has a corner at the median."""
+    centre, scale = size * rng.uniform(0.3, 0.7), size * rng.uniform(0.01, 0.04)
+    return _fine(lambda u: centre + scale * np.sign(u - 0.5) * -np.log(1 - abs(2 * u - 1)), size)
+
+
+def cauchy(size, rng, q, slack):
+    centre, scale = size * rng.uniform(0.3, 0.7), size * rng.uniform(0.001, 0.01)
+    return _fine(lambda u: centre + scale * np.tan(np.pi * (u - 0.5)), size)
+
+
+def arcsine(size, rng, q, slack):
+    """Most users at the two ends of an interval."""
+    low, width = size * rng.uniform(0.0, 0.3), size * rng.uniform(0.3, 0.6)
+    return _fine(lambda u: low + width * np.sin(np.pi * u / 2) ** 2, size)
+
+
+SMOOTH_SHAPES = {
+    made.__name__: made for made in (exponential, logistic, triangle, weibull, gumbel, laplace, cauchy, arcsine)
+}
+
+
+def lump(mass):
+    """Logistic data with `mass` on one value or, as often, in a narrow stretch; the quantile is somewhere in it."""
+
+    def made(size, rng, q, slack):
+        below = min(max(q - mass * rng.random(), 0.002), max(0.998 - mass, 0.002))
+        share = min(mass, 0.998 - below)
+        centre, scale = size * rng.uniform(0.3, 0.6), size * rng.uniform(0.01, 0.03)
+        width = 1 if rng.random() < 0.5 else max(int(scale * 10 ** rng.uniform(-4, -1)), 1)
+        at = below / (1 - share)
+        grid = np.unique(np.concatenate([np.linspace(1e-4, 1 - 1e-4, 401), [at]]))
+        cuts = np.clip(centre + scale * np.log(grid / (1 - grid)), 0, size - width - 2).astype(np.int64)
+        place = int(cuts[np.searchsorted(grid, at)])
+        pieces = [(share, place, place + width - 1)]
+        for u, v, a, b in zip(grid[:-1], grid[1:], cuts[:-1], cuts[1:], strict=True):
+            moved = width if u >= at else 0
+            if b > a:
+                pieces.append(((1 - share) * (v - u), a + moved, b - 1 + moved))
+        return Pieces(sorted(pieces, key=lambda piece: piece[1]))
+
+    return made

@@ -4,12 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from statement_runs import runs
 from statement_shapes import SMOOTH_SHAPES
+from typical_cells import looked
 
 from privquant.protocols.isotonic import typical as module
 from privquant.protocols.isotonic.prior import Search
-from privquant.protocols.isotonic.rules import is_extreme
 from privquant.protocols.isotonic.table import add_counts, new_table
 from privquant.protocols.isotonic.typical import Lump, Typical, typical
 
@@ -23,27 +22,6 @@ def filled(rows, last=999):
     for threshold, reports, share in rows:
         add_counts(table, search, 0, -1, False, threshold, reports, round(reports * (0.5 + KAPPA * (share - 0.5))))
     return table, search
-
-
-def looked(shape, schedule, trials, seed, *, size, users, epsilon, quantile, people=True):
-    """(what was said, rank error) of every run."""
-    found = []
-    for run in runs(
-        shape,
-        schedule,
-        size=size,
-        users=users,
-        epsilon=epsilon,
-        quantile=quantile,
-        trials=trials,
-        seed=seed,
-    ):
-        template = run.template
-        boosted = template.course.bulk > 0 and bool(is_extreme(quantile))
-        part = 1.0 / len(template.quantiles)
-        said = typical(run.table, template.search, quantile, boosted, run.answer, part=part, people=people)
-        found.append((said, float(run.sample.rank_error(np.array([run.answer]), quantile)[0])))
-    return found
 
 
 def test_at_the_quantile_alone_it_is_the_binomial_spread():
@@ -127,6 +105,28 @@ def test_it_is_withheld_where_lumps_show():
     # seen in about nine of ten runs here; with a true share of .85, fewer than 28 of 40 have a probability of .004
     assert len(lumps) >= 0.7 * len(found)
     assert np.median([one.jump for one in lumps]) > 0.05
+
+
+def test_doubt_makes_it_wider():
+    """A jump that could still be chance: the half-width grows with it, and is a lump beyond."""
+    widths = []
+    for jump in (0.0, 0.04, 0.08, 0.12, 0.3):
+        rows = [
+            (c, 300, 0.5 + (c - 500) / 2000 + (jump / 2 if c >= 500 else -jump / 2)) for c in range(420, 580, 5)
+        ]
+        said = typical(*filled(rows), 0.5, False, 500)
+        widths.append(math.inf if isinstance(said, Lump) else said.within)
+    assert widths == sorted(widths)
+    assert 1.5 * widths[0] < widths[3] < math.inf
+    assert widths[-1] == math.inf
+
+
+def test_on_lumps_that_pass_for_smooth_it_is_wide_enough():
+    """Lumps of six units, 120 runs: held in about .9 of those in which it is given; half as wide, in about .6."""
+    found = looked("lump_6", "sequential", 120, 8, size=10**6, users=2_500, epsilon=0.9, quantile=0.5)
+    said = [(one.within, off) for one, off in found if isinstance(one, Typical)]
+    assert np.mean([off <= within for within, off in said]) > 0.75
+    assert np.mean([off <= 0.5 * within for within, off in said]) < 0.75
 
 
 @pytest.mark.full

@@ -82,15 +82,23 @@ def slack(
 
 
 def certain(
-    table: Table, search: Search, quantile: float, answer: int, *, spread: bool = False, confidence: float = 0.95
+    table: Table,
+    search: Search,
+    quantile: float,
+    answer: int,
+    *,
+    most: Floats | None = None,
+    spread: bool = False,
+    confidence: float = 0.95,
 ) -> Certain | None:
     """What is certain about `answer`, from the table of the reports asked for this quantile.
 
-    spread: whether batches were spread over several thresholds. None where the reports are so few that any rank is
-    within the slack: nothing would be said.
+    most: how many reports the table could have at most (one number a coin), which must not depend on what was
+    answered; None if it is full. spread: whether batches were spread over several thresholds. Nothing is returned
+    where the reports are so few that any rank is within the slack: nothing would be said.
     """
     count = int(table.held[0])
-    heard = table.reports[:, :count].sum(axis=1)
+    heard = table.reports[:, :count].sum(axis=1) if most is None else most
     within = slack(heard, search.kappas, quantile, spread=spread, confidence=confidence)
     sides = [q for q in (quantile + within, quantile - within) if 0.0 < q < 1.0]
     if not sides:

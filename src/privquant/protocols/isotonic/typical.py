@@ -6,10 +6,11 @@ speeds, fitted to the reports; their expected information at the thresholds that
 would scatter with speed and ratio unknown, and the slope of the curve makes a rank of it. It follows how a run was
 asked: reports far from the quantile count for little, whatever the schedule.
 
-Smooth is what shows none of these: an isotonic fit much likelier than the curve; reports next to the answer that
-jump from one side of the curve to the other; so little information on the place that the curve only guesses. A
-jump of four to eight standard deviations of the answer's rank is at the limit of what any test can see in a
-table: docs/statements.md says how often it is missed.
+Lumps are looked for by one number, the strongest sign of a jump that a smooth curve could not explain (`jumps`).
+Beyond a cut nothing is called typical. Below it the sign is no proof of smoothness: jumps of four to eight standard
+deviations of the answer's rank often stay below, and put the answer off by as much. So the more doubt there is, the
+wider is what is said; without any it is the spread on smooth data. docs/statements.md says how often it holds.
+Nothing is said if the reports hardly tell the place of the curve, or the quantile from an end of all ranks.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from privquant.protocols.isotonic.curve import (
     TAIL,
     _along,
     _index_at,
-    _objective,
     _slopes,
     _solve,
     fit_curve,
     normal_score,
 )
+from privquant.protocols.isotonic.jumps import strongest_jump
 from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate, to_weights
 from privquant.protocols.isotonic.prior import Search, prior_mass
 from privquant.protocols.isotonic.rules import ANSWER_POWER, fit_for_answer, value_at
@@ -40,23 +41,27 @@ from privquant.protocols.isotonic.table import Floats, Table, counts_at
 Ints = NDArray[np.int64]
 
 # 95 % of answers on smooth data lie within about 2.0 standard deviations by the curve's information, from 1.7 to
-# 2.4 from one shape, size and epsilon to the next. This keeps to 95 % on most of them, and is a tenth wider than
-# the middle one would need.
-SCORE = 2.2
-# Signs of lumps, each met by one to five runs in a hundred on smooth data: the isotonic fit ahead of the curve by
-# more than this times log(e + kappa^2 reports); and a jump across the answer of so many standard deviations, beyond
-# the curve or beyond none, in the nearest eighth and quarter of the reports on each side.
-_AHEAD = 2.6
-_JUMP = 2.9
-_RAW_JUMP = 3.4
-_NEAREST = (0.125, 0.25)
+# 2.4 from one shape, size and epsilon to the next.
+SCORE = 2.1
+# Signs of a jump: up to the first, what is said is the spread on smooth data; up to the second, which nine of ten
+# runs on smooth data stay below, it grows to _WIDEST times that; beyond, the data are called lumpy.
+_NO_DOUBT = 2.4
+_LUMPY = 3.45
+_WIDEST = 3.5
+# Far from the median a curve fits less well, and signs are larger by about this factor, without any lump.
+_EXTREME = 0.05
+_EXTREME_SIGN = 1.3
+# Reports that are looked at on each side of a lump to tell its size, of all that were asked for the quantile.
+_NEAREST = 0.125
 # A place known worse than this many times as if all were asked at the quantile is a guess.
 _GUESS = 2.6
+# A quantile nearer to the end of all ranks than this many standard deviations of its rank (if all were asked there)
+# cannot be told from it: errors are then of another kind.
+_END = 0.9
 # The part of the variance that is left, at least, when that of drawing people is taken off.
 _LEAST_PART = 0.1
 # A jump of rank across the answer that is named as the lump's, at least this many standard deviations.
 _SEEN = 3.0
-_ROOT_2 = math.sqrt(2.0)
 
 SMOOTH, FEW, LUMPY = 0, 1, 2
 
@@ -99,14 +104,6 @@ def typical(
     if kind == LUMPY:
         return Lump(int(ends[0]), int(ends[1]), float(rank[0]))
     return Typical(float(rank[0]), int(ends[0]), int(ends[1]))
-
-
-@njit(cache=True)
-def _share(curve: Floats, height: float, x: float) -> float:
-    """The curve's F at x."""
-    away = x - curve[0]
-    speed = math.exp(curve[1] + (-0.5 if away < 0.0 else 0.5) * curve[2])
-    return 0.5 * math.erfc(-(height + speed * away) / _ROOT_2)
 
 
 @njit(cache=True)
@@ -172,7 +169,8 @@ def _look(
     rate = target_rate(search, quantile)
     least = least_rate(search)
     spread = math.sqrt(rate * (1.0 - rate))
-    if not unit > 0.0:
+    alone = spread / (kappa * math.sqrt(part * total))
+    if not unit > 0.0 or min(quantile, 1.0 - quantile) < _END * alone:
         return FEW
     x = np.empty(count)
     inside = 0.0
@@ -191,25 +189,21 @@ def _look(
         ones[k] = weight * s[k]
     height = normal_score(quantile)
     curve = fit_curve(x, reports, ones, kappa, least, height)
-    profile(table, reports, ones, rate, 0.0, least, 1.0 - least)
-    ahead = table.fit[: count + 1].max() - _objective(x, reports, ones, kappa, least, height, curve)
     scatter = _scatter(x, reports, ones, kappa, least, height, curve)
-    lumpy = ahead > _AHEAD * math.log(math.e + kappa * kappa * total)
-    split = 0
-    while split < count and table.threshold[split] < answer:
-        split += 1
-    off = np.empty(count)
-    for k in range(count):
-        off[k] = s[k] - n[k] * (0.5 + kappa * (_share(curve, height, x[k]) - 0.5))
-    for nearest in _NEAREST:
-        wanted = nearest * part * total
-        jump, inverse = _jump_at(n, off, count, split, wanted)
-        lumpy = lumpy or jump > _JUMP * spread * math.sqrt(inverse)
-        jump, inverse = _jump_at(n, s, count, split, wanted)
-        lumpy = lumpy or jump > _RAW_JUMP * spread * math.sqrt(inverse)
-    guess = not scatter < _GUESS * spread / (kappa * math.sqrt(total))
-    if lumpy or guess:
-        return _name_lump(table, search, n, s, part * total, kappa, spread, lumpy, ends, rank)
+    first = 0
+    while first < count and table.threshold[first] < low:
+        first += 1
+    last = first
+    while last < count and table.threshold[last] <= high:
+        last += 1
+    sign = strongest_jump(x, reports, ones, kappa, least, height, curve, first, last)
+    if min(quantile, 1.0 - quantile) < _EXTREME:
+        sign /= _EXTREME_SIGN
+    guess = not scatter < _GUESS * math.sqrt(part) * alone
+    if sign > _LUMPY or guess:
+        profile(table, reports, ones, rate, 0.0, least, 1.0 - least)
+        return _name_lump(table, search, n, s, part * total, kappa, spread, sign > _LUMPY, ends, rank)
+    doubt = max(0.0, (sign - _NO_DOUBT) / (_LUMPY - _NO_DOUBT))
     variance = scatter**2
     if people:
         heard = 0.0
@@ -217,7 +211,8 @@ def _look(
             for coin in range(search.kappas.size):
                 heard += table.reports[coin, k]
         variance = max(variance - quantile * (1.0 - quantile) / heard, _LEAST_PART * variance)
-    within = min(SCORE * math.sqrt(variance), max(quantile, 1.0 - quantile))
+    wide = SCORE * (1.0 + (_WIDEST - 1.0) * doubt)
+    within = min(wide * math.sqrt(variance), max(quantile, 1.0 - quantile))
     for side in range(2):
         aim = quantile - within if side == 0 else quantile + within
         speed = math.exp(curve[1] + (-0.5 if side == 0 else 0.5) * curve[2])
@@ -262,7 +257,7 @@ def _name_lump(
     """Where the isotonic fit crosses the target, and how far rates jump there; FEW if no jump is to be seen."""
     count = table.held[0]
     cell = _crossing(table.fit, count)
-    jump, inverse = _jump_at(n, s, count, cell, _NEAREST[0] * own)
+    jump, inverse = _jump_at(n, s, count, cell, _NEAREST * own)
     if not lumpy and not jump > _SEEN * spread * math.sqrt(inverse):
         return FEW
     ends[0] = table.threshold[cell - 1] + 1 if cell > 0 else 0
