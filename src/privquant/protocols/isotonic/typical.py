@@ -36,6 +36,7 @@ from privquant.protocols.isotonic.posterior import least_rate, profile, target_r
 from privquant.protocols.isotonic.prior import Search, prior_mass
 from privquant.protocols.isotonic.rules import ANSWER_POWER, fit_for_answer, value_at
 from privquant.protocols.isotonic.table import Floats, Table, counts_at
+from privquant.protocols.isotonic.typical_values import place_range
 
 Ints = NDArray[np.int64]
 
@@ -43,6 +44,8 @@ Ints = NDArray[np.int64]
 # 2.4 from one shape, size and epsilon to the next. This keeps to 95 % on most of them, and is a tenth wider than
 # the middle one would need.
 SCORE = 2.2
+# The same for the range of values, by the likelihood of places; speed and ratio are fitted to each.
+VALUE_SCORE = 2.5
 # Signs of lumps, each met by one to five runs in a hundred on smooth data: the isotonic fit ahead of the curve by
 # more than this times log(e + kappa^2 reports); and a jump across the answer of so many standard deviations, beyond
 # the curve or beyond none, in the nearest eighth and quarter of the reports on each side.
@@ -218,14 +221,9 @@ def _look(
                 heard += table.reports[coin, k]
         variance = max(variance - quantile * (1.0 - quantile) / heard, _LEAST_PART * variance)
     within = min(SCORE * math.sqrt(variance), max(quantile, 1.0 - quantile))
-    for side in range(2):
-        aim = quantile - within if side == 0 else quantile + within
-        speed = math.exp(curve[1] + (-0.5 if side == 0 else 0.5) * curve[2])
-        if 0.0 < aim < 1.0:
-            away = (normal_score(aim) - height) / speed * unit
-            ends[side] = _index_at(search, answer, away)
-        else:
-            ends[side] = 0 if side == 0 else search.last
+    lowest, highest = place_range(x, reports, ones, kappa, least, height, curve, VALUE_SCORE)
+    ends[0] = 0 if lowest == -math.inf else min(_index_at(search, origin, lowest * unit), answer)
+    ends[1] = search.last if highest == math.inf else max(_index_at(search, origin, highest * unit), answer)
     rank[0] = within
     return SMOOTH
 
