@@ -203,9 +203,11 @@ def _start(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: 
     return curve
 
 
-@njit(cache=True, **ONCE)
-def _climb(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float, start: Floats) -> Floats:
-    """The likeliest curve around `start`, by damped scoring."""
+@njit(cache=True)
+def climb(
+    x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float, start: Floats, held: bool
+) -> Floats:
+    """The likeliest curve around `start`, by damped scoring; held: the place of `start` is kept."""
     curve = start.copy()
     trial = np.zeros(3)
     best = _objective(x, n, s, kappa, least, height, curve)
@@ -215,6 +217,12 @@ def _climb(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: 
     ridge = 1e-3
     for _ in range(_STEPS):
         _slopes(x, n, s, kappa, least, height, curve, gradient, information)
+        if held:
+            for i in range(3):
+                information[0, i] = 0.0
+                information[i, 0] = 0.0
+            information[0, 0] = 1.0
+            gradient[0] = 0.0
         gain = -1.0
         for _ in range(10):
             if not _solve(information, ridge, gradient, step):
@@ -239,7 +247,7 @@ def _climb(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: 
 def fit_curve(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float) -> Floats:
     """The likeliest curve: damped scoring from the best point of a coarse grid."""
     start = _start(x, n, s, kappa, least, height)
-    return _climb(x, n, s, kappa, least, height, start)
+    return climb(x, n, s, kappa, least, height, start, False)
 
 
 @njit(cache=True, **BORROWED)

@@ -49,7 +49,7 @@ _BINS = 64
 # Evidence (in nats) beyond which a window is dropped, and beyond which an alarm is raised, for one quantile and
 # runs up to _SMALL. Honest evidence grows by about _GROWTH for e times as many reports; and for twice as many
 # quantiles, which ask at more ranks, by about _MORE and 1 more for e times as many reports. Both levels do so too.
-CUT = 18.0
+CUT = 16.5
 ALARM = 36.0
 # Honest runs that were simulated without one alarm (benchmarks/false_alarms.py and guard_cost.py).
 HONEST_RUNS = 69_000

@@ -37,12 +37,15 @@ from privquant.protocols.isotonic.posterior import least_rate, profile, target_r
 from privquant.protocols.isotonic.prior import Search, prior_mass
 from privquant.protocols.isotonic.rules import ANSWER_POWER, fit_for_answer, value_at
 from privquant.protocols.isotonic.table import Floats, Table, counts_at
+from privquant.protocols.isotonic.typical_values import place_range
 
 Ints = NDArray[np.int64]
 
 # 95 % of answers on smooth data lie within about 2.0 standard deviations by the curve's information, from 1.7 to
 # 2.4 from one shape, size and epsilon to the next.
 SCORE = 2.1
+# The same for the range of values, by the likelihood of places; speed and ratio are fitted to each.
+VALUE_SCORE = 2.5
 # Signs of a jump: up to the first, what is said is the spread on smooth data; up to the second, which nine of ten
 # runs on smooth data stay below, it grows to _WIDEST times that; beyond, the data are called lumpy.
 _NO_DOUBT = 2.4
@@ -213,14 +216,9 @@ def _look(
         variance = max(variance - quantile * (1.0 - quantile) / heard, _LEAST_PART * variance)
     wide = SCORE * (1.0 + (_WIDEST - 1.0) * doubt)
     within = min(wide * math.sqrt(variance), max(quantile, 1.0 - quantile))
-    for side in range(2):
-        aim = quantile - within if side == 0 else quantile + within
-        speed = math.exp(curve[1] + (-0.5 if side == 0 else 0.5) * curve[2])
-        if 0.0 < aim < 1.0:
-            away = (normal_score(aim) - height) / speed * unit
-            ends[side] = _index_at(search, answer, away)
-        else:
-            ends[side] = 0 if side == 0 else search.last
+    lowest, highest = place_range(x, reports, ones, kappa, least, height, curve, VALUE_SCORE)
+    ends[0] = 0 if lowest == -math.inf else min(_index_at(search, origin, lowest * unit), answer)
+    ends[1] = search.last if highest == math.inf else max(_index_at(search, origin, highest * unit), answer)
     rank[0] = within
     return SMOOTH
 
