@@ -30,9 +30,18 @@ def test_at_the_quantile_alone_it_is_the_binomial_spread():
     said = typical(table, search, 0.5, False, 500)
     unit = math.sqrt(0.25 / 22_000) / KAPPA
     assert said.within == pytest.approx(module.SCORE * unit, rel=0.05)
-    # and a rank is a thousandth of the domain's values here
-    assert said.high - 500 == pytest.approx(1000 * said.within, rel=0.25)
-    assert 500 - said.low == pytest.approx(1000 * said.within, rel=0.25)
+
+
+def test_a_range_of_values_needs_a_speed():
+    """Reports far to both sides tell how fast the curve rises; those around the quantile alone do not, and say so."""
+    table, search = filled([(c, 1000, c / 1000) for c in range(400, 601, 10)])
+    said = typical(table, search, 0.5, False, 500)
+    # a rank is a thousandth of the domain's values here
+    assert said.high - 500 == pytest.approx(1000 * said.within * module.VALUE_SCORE / module.SCORE, rel=0.25)
+    assert 500 - said.low == pytest.approx(said.high - 500, rel=0.1)
+    table, search = filled([(c, 2000, c / 1000) for c in range(490, 511, 2)])
+    said = typical(table, search, 0.5, False, 500)
+    assert (said.low, said.high) == (0, 999)
 
 
 def test_among_the_people_asked_the_spread_is_less():

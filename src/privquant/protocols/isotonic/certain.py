@@ -39,8 +39,9 @@ OPENING = 1 / 8
 # The slack, in standard deviations of the rank times the normal score that the walk's bound has: where slack and
 # range together are least on smooth data. It must not depend on the reports, but may on how they were asked for:
 # with one threshold at a time, or with thresholds spread out, users in flight or several coins.
-SLACK = 1.8
-SLACK_SPREAD = 2.1
+SLACK = 1.88
+SLACK_SPREAD = 2.2
+SLACK_COINS = 2.1
 # Of alpha, the part of the windows. More of it narrows ranges on lumpy data and widens them on smooth data.
 WINDOWS = 0.06
 # The ranks that likelihood ratios compare with, below q + within, in parts of `within`.
@@ -77,7 +78,7 @@ def slack(
 ) -> float:
     """`within` for so many reports (one number a coin)."""
     score = normal_score(1.0 - 0.25 * (1.0 - confidence))
-    scale = SLACK_SPREAD if spread or kappas.size > 1 else SLACK
+    scale = SLACK_COINS if kappas.size > 1 else SLACK_SPREAD if spread else SLACK
     return scale * score * rank_unit(reports, kappas, quantile)
 
 

@@ -43,14 +43,16 @@ Ints = NDArray[np.int64]
 
 # 95 % of answers on smooth data lie within about 2.0 standard deviations by the curve's information, from 1.7 to
 # 2.4 from one shape, size and epsilon to the next.
-SCORE = 2.1
+SCORE = 2.0
 # The same for the range of values, by the likelihood of places; speed and ratio are fitted to each.
 VALUE_SCORE = 2.5
-# Signs of a jump: up to the first, what is said is the spread on smooth data; up to the second, which nine of ten
-# runs on smooth data stay below, it grows to _WIDEST times that; beyond, the data are called lumpy.
-_NO_DOUBT = 2.4
-_LUMPY = 3.45
-_WIDEST = 3.5
+# Signs of a jump. Up to the first, which half of all runs on smooth data stay below, what is said is the spread on
+# smooth data; it grows until the second to _WIDEST times that, about the slack of what is certain: more would say
+# nothing. Beyond the third, which nine of ten stay below, the data are called lumpy.
+_NO_DOUBT = 2.5
+_DOUBT = 3.2
+_LUMPY = 3.75
+_WIDEST = 2.25
 # Far from the median a curve fits less well, and signs are larger by about this factor, without any lump.
 _EXTREME = 0.05
 _EXTREME_SIGN = 1.3
@@ -206,7 +208,7 @@ def _look(
     if sign > _LUMPY or guess:
         profile(table, reports, ones, rate, 0.0, least, 1.0 - least)
         return _name_lump(table, search, n, s, part * total, kappa, spread, sign > _LUMPY, ends, rank)
-    doubt = max(0.0, (sign - _NO_DOUBT) / (_LUMPY - _NO_DOUBT))
+    doubt = min(max((sign - _NO_DOUBT) / (_DOUBT - _NO_DOUBT), 0.0), 1.0)
     variance = scatter**2
     if people:
         heard = 0.0
