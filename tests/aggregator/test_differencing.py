@@ -20,7 +20,8 @@ from scene import Scene
 
 from privquant import wire
 from privquant.aggregator import metrics
-from privquant.aggregator.campaigns import Campaigns, Draft
+from privquant.aggregator.campaigns import Campaigns
+from privquant.aggregator.drafts import Draft
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.publisher import Publisher
 from privquant.aggregator.service import open_device_store

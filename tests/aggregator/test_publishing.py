@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from privquant.aggregator.campaign_protocol import CampaignProtocol
-from privquant.aggregator.campaigns import Campaigns, Draft
+from privquant.aggregator.campaigns import Campaigns
+from privquant.aggregator.drafts import Draft
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.publisher import Publisher
 from privquant.aggregator.service import open_device_store

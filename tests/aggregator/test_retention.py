@@ -17,7 +17,8 @@ from scene import Scene
 from sqlalchemy import insert, update
 from test_erase import files_of, holding, path_of, sql
 
-from privquant.aggregator.campaigns import Campaigns, Draft
+from privquant.aggregator.campaigns import Campaigns
+from privquant.aggregator.drafts import Draft
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.operators import read_audit
 from privquant.aggregator.retention import DAY, Retention

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from test_service_commands import out, privquant
 
-from privquant.aggregator.campaigns import Campaigns, Draft
+from privquant.aggregator.campaigns import Campaigns
+from privquant.aggregator.drafts import Draft
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.process import free_port
 from privquant.aggregator.service import open_device_store

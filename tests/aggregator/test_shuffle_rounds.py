@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privquant import wire
 from privquant.aggregator import shuffle_rounds
-from privquant.aggregator.campaigns import Draft, new_manifest
+from privquant.aggregator.drafts import Draft, new_manifest
 from privquant.aggregator.keys import KeyRing, seal_key
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.shuffle_batches import BatchRoutes

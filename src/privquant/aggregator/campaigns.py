@@ -12,7 +12,6 @@ import json
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import delete, insert, select, text, update
@@ -20,12 +19,14 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from privquant.aggregator import shuffle_campaigns
 from privquant.aggregator.alarms import alarms, judged, poisoning
-from privquant.aggregator.campaign_protocol import CampaignProtocol, Options, campaign_options, estimates_of, key_of
-from privquant.aggregator.keys import KeyRing, seal_key
+from privquant.aggregator.campaign_protocol import estimates_of, key_of
+from privquant.aggregator.drafts import Draft as Draft
+from privquant.aggregator.drafts import check_waves, first_queries
+from privquant.aggregator.drafts import new_manifest as new_manifest
+from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.operators import note
-from privquant.aggregator.pace import DEFAULT_SHARE, at_a_time, check_share
-from privquant.aggregator.shuffle_campaigns import check_shuffled, shuffled_terms
-from privquant.aggregator.shuffle_plan import ShuffleDraft, plan_in_words
+from privquant.aggregator.pace import at_a_time, check_share
+from privquant.aggregator.shuffle_plan import plan_in_words
 from privquant.aggregator.shuffle_promise import terms_of
 from privquant.aggregator.snapshots import STEP, shown_counts, shown_heard
 from privquant.aggregator.store import schema
@@ -42,23 +43,16 @@ from privquant.aggregator.store.operator_queries import (
 )
 from privquant.aggregator.store.statements import CAMPAIGNS, COUNTS_FROM_LOG, for_sqlalchemy
 from privquant.aggregator.tickets import TicketOffice
-from privquant.domain import Domain
 from privquant.errors import InvalidInput, PrivquantError
-from privquant.messages import Estimate, Query
-from privquant.privacy.coin import flip_threshold, real_epsilon
-from privquant.validation import check_epsilon
+from privquant.messages import Estimate
+from privquant.privacy.coin import real_epsilon
 from privquant.wire import (
-    SHUFFLED_VERSION,
     Claim,
     Invite,
     Manifest,
-    SealKey,
-    Waves,
     fingerprint,
     new_code,
-    new_nonce,
     new_token,
-    public_key_of,
     sign_manifest,
     token_hash,
 )
@@ -70,8 +64,6 @@ ERASE_SECONDS = 20.0
 """How long `delete` waits for transactions that keep deleted rows alive."""
 ALARM_SECONDS = 10.0
 """For how long the number of alarms is not counted again."""
-DAY = 86_400
-ONE_WAVE = Waves()
 
 
 Estimating = Callable[[Manifest, Sequence[Counts]], Awaitable[list[Estimate]]]
@@ -83,27 +75,6 @@ async def in_a_thread(manifest: Manifest, counts: Sequence[Counts]) -> list[Esti
 
 class WrongState(PrivquantError):
     """The campaign's state does not allow the act."""
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """What an operator says about a new campaign; the rest of the manifest follows from it."""
-
-    measurement: str
-    question: str
-    domain: Domain
-    epsilon: float
-    planned_users: int
-    quantiles: tuple[float, ...] = (0.5,)
-    protocol: str = "isotonic"
-    options: Options = ()
-    interval: float | None = None
-    waves: Waves = ONE_WAVE
-    opens: int | None = None
-    deadline: int | None = None
-    pace: float = DEFAULT_SHARE
-    shuffle: ShuffleDraft | None = None
-    keep_days: int | None = None
 
 
 class Campaigns:
@@ -136,11 +107,11 @@ class Campaigns:
     async def create(self, draft: Draft, by: str) -> str:
         """Publish a campaign; its id. The manifest is signed with the current key."""
         key = self.keys.current
-        _check_waves(draft.waves)
+        check_waves(draft.waves)
         pace = check_share(draft.pace)
         manifest = await asyncio.to_thread(new_manifest, draft, self.keys)
         # Refuses what cannot run, before anything is stored.
-        first = await asyncio.to_thread(_first_queries, manifest)
+        first = await asyncio.to_thread(first_queries, manifest)
         async with writing(self.engine) as db:
             made = await db.execute(
                 insert(schema.campaign).values(
@@ -431,57 +402,9 @@ class Campaigns:
         return number
 
 
-def new_manifest(draft: Draft, keys: KeyRing) -> Manifest:
-    """The manifest that follows from a draft, for the current key to sign."""
-    issuer, nonce, epsilon = public_key_of(keys.current), new_nonce(), check_epsilon(draft.epsilon)
-    opens = int(time.time()) if draft.opens is None else draft.opens
-    coin, users, options = flip_threshold(epsilon), draft.planned_users, draft.options
-    trust: dict[str, Any] = {}
-    if draft.shuffle is None:
-        options = campaign_options(draft.protocol, options)
-    else:
-        seal = SealKey.of(seal_key(keys, issuer, nonce))
-        terms = shuffled_terms(draft.shuffle, draft.protocol, draft.domain, users, epsilon, seal)
-        coin, users = terms.most_honest_coin, sum(row.batch for row in terms.rounds)
-        trust = {"trust": "shuffle", "version": SHUFFLED_VERSION, "shuffle": terms}
-    return Manifest(
-        measurement=draft.measurement,
-        question=draft.question,
-        domain=draft.domain,
-        quantiles=draft.quantiles,
-        epsilon=epsilon,
-        flip_threshold=coin,
-        protocol=draft.protocol,
-        options=tuple(sorted(options)),
-        interval=draft.interval,
-        planned_users=users,
-        waves=draft.waves,
-        opens=opens,
-        deadline=opens + 30 * DAY if draft.deadline is None else draft.deadline,
-        issuer=issuer,
-        nonce=nonce,
-        **trust,
-    )
-
-
-def _first_queries(manifest: Manifest) -> list[tuple[Query, int]]:
-    """What is handed out at first; nothing in the shuffle model, where rounds are announced."""
-    if manifest.shuffle is None:
-        return CampaignProtocol(manifest).next_queries()
-    check_shuffled(manifest)
-    return []
-
-
 def shown_state(state: str, manifest: Manifest) -> str:
     """As an operator sees it: past its deadline a campaign that is not closed yet is over."""
     return "over" if state != "closed" and time.time() >= manifest.deadline else state
-
-
-def _check_waves(waves: Waves) -> None:
-    if waves.count > 1 and waves.seconds == 0:
-        raise InvalidInput(f"waves.seconds is needed: {waves.count} waves 0 seconds apart all open at once")
-    if waves.count == 1 and waves.seconds > 0:
-        raise InvalidInput(f"waves.count is needed: 1 wave leaves nothing to open {waves.seconds} seconds later")
 
 
 def hash_link(secret: str, code: str | None = None) -> bytes:

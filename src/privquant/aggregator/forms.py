@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from privquant.aggregator.campaigns import MOST_INVITES, ONE_WAVE, Draft
+from privquant.aggregator.campaigns import MOST_INVITES
+from privquant.aggregator.drafts import ONE_WAVE, Draft
 from privquant.aggregator.pace import DEFAULT_SHARE
 from privquant.aggregator.shuffle_plan import ShuffleDraft
 from privquant.domain import Domain
