@@ -35,6 +35,7 @@ class Parties:
     ) -> None:
         """database: of the aggregator, in PostgreSQL; SQLite without."""
         self.folder = folder
+        (folder / "aggregator-side").mkdir(parents=True, exist_ok=True)
         self.scene = Scene(folder / "aggregator-side", database)
         port = free_port()
         self.settings = Settings(data=folder / "shuffler", port=port, retry_seconds=1, **changes)

@@ -106,7 +106,7 @@ def test_both_survive_kills(tmp_path: Path) -> None:
 
 
 def test_both_survive_kills_with_the_aggregator_on_postgresql(tmp_path: Path, database: str) -> None:
-    assert_exact(kill_both(Parties(tmp_path, database=database), 2, seed=2, between=100), 1_400)
+    assert_exact(kill_both(Parties(tmp_path, database=database), 1, seed=2, between=100), 1_400)
 
 
 def test_the_harness_finds_losses_when_acknowledged_before_commit(tmp_path: Path) -> None:
