@@ -33,7 +33,7 @@ def test_at_the_quantile_alone_it_is_the_binomial_spread():
 
 
 def test_a_range_of_values_needs_a_speed():
-    """Reports far to both sides tell how fast the curve rises; those around the quantile alone do not, and say so."""
+    """Reports far to both sides tell how fast the curve rises; those at the quantile alone do not."""
     table, search = filled([(c, 1000, c / 1000) for c in range(400, 601, 10)])
     said = typical(table, search, 0.5, False, 500)
     # a rank is a thousandth of the domain's values here
