@@ -141,7 +141,7 @@ class Host:
         self.store = open_device_store(settings)
         self.campaigns = Campaigns(self.engine, self.store, KeyRing(settings.keys), "http://127.0.0.1:1")
         step = settings.snapshot_reports
-        self._publisher = Publisher(self.store, self._nobody, Snapshots(self.engine, step).advance)
+        self._publisher = Publisher(self.store, self._nobody, Snapshots(self.engine, step).advance, pause=0.0)
 
     async def _nobody(self, _campaign: str) -> None:
         """No cache listens."""
