@@ -33,14 +33,15 @@ def kept(name, shaped, quantile, claimed_users=USERS):
     return inside / RUNS
 
 
+@pytest.mark.parametrize("quantile", [0.5, 0.9])
 @pytest.mark.parametrize("shaped", UNSEEN)
 @pytest.mark.parametrize("name", ["naive", "bayeslearn"])
-def test_the_statement_holds_on_unseen_shapes(name, shaped):
+def test_the_statement_holds_on_unseen_shapes(name, shaped, quantile):
     """At least 95 % of runs, less 3.5 deviations: false alarm 2.5e-4 a cell if it holds just so."""
     assert shaped not in {one for family in FAMILIES.values() for one in family}
-    assert kept(name, shaped, 0.5) >= 0.95 - ALLOWED
+    assert kept(name, shaped, quantile) >= 0.95 - ALLOWED
 
 
-def test_a_statement_for_far_more_users_does_not_hold():
+def test_a_statement_for_sixteen_times_the_users_does_not_hold():
     """It speaks of the hardest data, so on others it may claim several times the users unnoticed."""
-    assert kept("naive", "flat", 0.5, claimed_users=40 * USERS) < 0.95 - ALLOWED
+    assert kept("naive", "flat", 0.5, claimed_users=16 * USERS) < 0.95 - ALLOWED
