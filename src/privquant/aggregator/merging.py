@@ -1,19 +1,26 @@
 """Several aggregators of one campaign, added up: their exports hold counts per question, and counts add.
 
 Each aggregator has the same manifest and key, a store of its own and invites of its own, and searches for itself.
-What is answered from the sum is what one aggregator would have answered that had heard all of the reports.
+What is answered from the sum is what one aggregator would have answered that had heard all of the reports. It
+speaks of all the people only if each aggregator's are a random part of them: one that serves a region asks where
+the region's answer is, so its thresholds and its people go together, and the sum belongs to no population at all.
+`differ` looks for that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 from privquant.aggregator.campaign_protocol import estimates_of
 from privquant.aggregator.store.base import Counts
+from privquant.error_words import Typical
 from privquant.errors import InvalidInput
 from privquant.messages import Estimate, Query
 from privquant.wire import Manifest, WireError, canonical, fingerprint, open_issued
+
+_CLEAR = 0.3
 
 
 def merged_counts(exports: Sequence[Mapping[str, Any]]) -> tuple[Manifest, list[Counts]]:
@@ -46,6 +53,20 @@ def merged_estimates(exports: Sequence[Mapping[str, Any]]) -> list[Estimate]:
     """What the reports of all aggregators together say."""
     manifest, counts = merged_counts(exports)
     return estimates_of(manifest, counts)
+
+
+def differ(alone: Sequence[Sequence[Estimate]]) -> bool:
+    """Whether the aggregators' people are seen to differ, from what each says alone.
+
+    Typical ranges, of 95 %, that are apart by `_CLEAR` of their half-widths taken together: 3.6 standard errors of
+    the difference. Where the data are lumpy nothing is typical, and nothing is seen.
+    """
+    for same_quantile in zip(*alone, strict=True):
+        ranges = [e.typical for e in same_quantile if isinstance(e.typical, Typical)]
+        for one, two in combinations(sorted(ranges, key=lambda found: found.low), 2):
+            if two.low - one.high > _CLEAR * (one.high - one.low + two.high - two.low) / 2:
+                return True
+    return False
 
 
 def _manifest(form: Mapping[str, Any], place: int) -> Manifest:

@@ -318,8 +318,11 @@ def merge(
     exports: Annotated[list[Path], typer.Argument(help="What `campaign export` wrote at each aggregator.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Add up the counts of several aggregators of one campaign, and print what they say. Needs no server."""
-    from privquant.aggregator.merging import merged_estimates
+    """Add up the counts of several aggregators of one campaign, and print what they say. Needs no server.
+
+    Each must have asked a random part of the people: counts of regions, or of early and late ones, do not add.
+    """
+    from privquant.aggregator.merging import differ, merged_estimates
 
     forms = []
     for path in exports:
@@ -328,11 +331,21 @@ def merge(
         except (OSError, ValueError) as error:
             raise InvalidInput(f"{path} cannot be read as an export: {error}") from error
     found = [estimate.to_dict() for estimate in merged_estimates(forms)]
+    alone = [merged_estimates([form]) for form in forms]
+    apart = differ(alone)
     if as_json:
-        typer.echo(json.dumps({"aggregators": len(forms), "estimates": found}, indent=1))
+        typer.echo(json.dumps({"aggregators": len(forms), "differ": apart, "estimates": found}, indent=1))
         return
+    if apart:
+        typer.echo(
+            "WARNING: the people of these aggregators differ, so what follows is the answer for none of them: read "
+            "each aggregator's own."
+        )
     typer.echo(f"{found[0]['users']} answers of {len(forms)} aggregators")
     _say_estimates(found)
+    for path, estimates in zip(exports, alone, strict=True):
+        values = ", ".join(f"{estimate.value} at {estimate.quantile:g}" for estimate in estimates)
+        typer.echo(f"{path.name} alone: {values}, {estimates[0].users} answers")
 
 
 def verify(
