@@ -1,8 +1,5 @@
 """Group commit: whatever asks arrive while one transaction runs make up the next one.
 
-A store whose transaction costs as much as many asks may be given `linger`: a group waits so many seconds for more,
-unless it is large already.
-
 An ask is answered after the transaction that holds it has been committed, never before. A group that the store
 could not take is answered Unavailable, ask by ask; asking again is always right.
 """
@@ -16,8 +13,6 @@ from typing import Generic, TypeVar
 
 from privquant.aggregator.causes import Unavailable
 
-_LARGE = 32  # asks beyond which there is no waiting for more
-
 A = TypeVar("A")
 R = TypeVar("R")
 
@@ -26,17 +21,11 @@ class GroupCommit(Generic[A, R]):
     """Feeds one store. `most` asks make a group; beyond `depth` waiting asks new ones are turned away."""
 
     def __init__(
-        self,
-        commit: Callable[[list[A]], Awaitable[list[R]]],
-        *,
-        most: int = 1_000,
-        depth: int = 50_000,
-        linger: float = 0.0,
+        self, commit: Callable[[list[A]], Awaitable[list[R]]], *, most: int = 1_000, depth: int = 50_000
     ) -> None:
         self._commit = commit
         self._most = most
         self._depth = depth
-        self._linger = linger
         self._waiting: deque[tuple[A, asyncio.Future[R]]] = deque()
         self._arrived = asyncio.Event()
         self._stopping = False
@@ -73,8 +62,6 @@ class GroupCommit(Generic[A, R]):
             await self._arrived.wait()
             self._arrived.clear()
             while self._waiting:
-                if self._linger and len(self._waiting) < _LARGE and not self._stopping:
-                    await asyncio.sleep(self._linger)
                 group = [self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))]
                 await self._answer(group)
 

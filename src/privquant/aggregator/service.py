@@ -38,7 +38,6 @@ from privquant.wire import Manifest, fingerprint
 _SWEEP = 10.0  # seconds between two sweeps of what the database itself remembers
 _SEAL = 1.0
 _HISTORY = 0.5
-_LINGER = 0.003  # seconds a group waits on PostgreSQL, whose transaction is a dozen messages however small it is
 _SNAPSHOT = 1.0  # seconds between two snapshots of a campaign
 _TICK = 4.0  # seconds; who was asked and stays away frees its place after the second tick
 _ANNOUNCE = 0.25
@@ -73,7 +72,7 @@ class Service(Repeating):
         await migrate(self.engine)
         self.store = open_device_store(self.settings)
         metrics.Stepped.step = self.settings.snapshot_reports
-        self.group = GroupCommit(self._timed_commit, linger=_LINGER if self.settings.database else 0.0)
+        self.group = GroupCommit(self._timed_commit)
         self.cache = CampaignCache(self.store, self.keys)
         self.campaigns = Campaigns(
             self.engine,
