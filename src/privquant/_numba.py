@@ -18,10 +18,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from importlib.util import find_spec
-from types import FunctionType, ModuleType
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, TypeVar, cast
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -32,13 +32,11 @@ _INTERPRETED, _COMPILED = "interpreted", "compiled"
 _mode: ContextVar[str | None] = ContextVar("privquant_kernels", default=None)
 _building = threading.RLock()
 
-# For a kernel that makes no array: those of its caller live on, so that none need be counted, which is an atomic
-# operation a touch of an array in a tuple. The option is numba's own, not promised; without it the kernels are
-# slower, no more.
+# For a kernel that makes no array and calls none that makes or returns one: those of its caller live on, so that
+# none need be counted, which is an atomic operation a touch of an array in a tuple. Where one is returned to such a
+# kernel, memory is freed that is in use. The option is numba's own, not promised; without it kernels are slower,
+# no more.
 BORROWED: dict[str, Any] = {"_nrt": False}
-
-# For a kernel that one other kernel calls, at one place: compiled as a part of that one, and not by itself too.
-ONCE: dict[str, Any] = {"inline": "always"}
 
 
 def _installed() -> bool:
@@ -118,10 +116,10 @@ class _Kernel:
         twin.__qualname__ = f"{function.__qualname__}.{use}"  # names its place in the cache
         options = {"error_model": "numpy", "no_cfunc_wrapper": True, "no_cpython_wrapper": use == "inner"}
         options |= {name: value for name, value in self.options.items() if hasattr(DefaultOptions, name)}
-        if use == "entry":
-            options.pop("inline", None)  # Python calls it
+        if use == "inner":
+            options |= _as_a_part()
         dispatcher = numba.njit(**options)(twin)
-        if self.options.get("cache"):
+        if use == "entry" and self.options.get("cache"):  # what is behind it is in it
             with suppress(RuntimeError):  # no folder for a cache can be written
                 dispatcher.enable_caching()
         if use == "inner":
@@ -135,6 +133,43 @@ class _Kernel:
                 _put_twins(names, vars(scope[name]))
         _put_twins(names, scope)
         return dispatcher
+
+
+@cache
+def _as_a_part() -> dict[str, Any]:
+    """For a kernel that only kernels call: it is optimised and made machine code within theirs, not by itself.
+
+    numba does both for every function, and again for all of it in every caller. What is overruled here is not
+    promised by numba; where it is not as it was, kernels compile as they would without.
+    """
+    try:
+        codegen = import_module("numba.core.codegen")
+        compiler = import_module("numba.core.compiler")
+        steps = ("_optimize_final_module", "_finalize_final_module", "_finalize_dynamic_globals")
+        assert all(callable(getattr(codegen.JITCodeLibrary, name)) for name in steps)
+    except (ImportError, AttributeError, AssertionError):
+        return {}
+
+    class Part(codegen.JITCodeLibrary):  # type: ignore[name-defined,misc]
+        codegen = SimpleNamespace(set_env=lambda name, environment: None)  # its own is never loaded
+
+        def get_pointer_to_function(self, name: str) -> int:
+            self._ensure_finalized()
+            return 0
+
+        def _optimize_final_module(self) -> None: ...
+
+        def _finalize_final_module(self) -> None:
+            self._finalize_dynamic_globals()
+            self._finalized = True
+
+    class Compiler(compiler.Compiler):  # type: ignore[name-defined,misc]
+        def define_pipelines(self) -> Any:
+            state = self.state
+            state.library = Part(state.targetctx.codegen(), state.func_id.func_qualname)
+            return super().define_pipelines()
+
+    return {"pipeline_class": Compiler}
 
 
 def _put_twins(names: Iterable[str], scope: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privquant._numba import ONCE, njit
+from privquant._numba import njit
 from privquant.lab.engine.samplers import hypergeometric
 
 Ints = NDArray[np.int64]
@@ -76,7 +76,7 @@ def at_most(values: Ints, cumulative: Ints, threshold: int) -> int:
     return cumulative[low - 1] if low > 0 else 0
 
 
-@njit(cache=True, **ONCE)
+@njit(cache=True)
 def _cut(crowd: Crowd, node: int, threshold: int, below: int) -> None:
     """Make a leaf two leaves; `below` of its users are at or below the threshold."""
     a = crowd.held[0]
@@ -95,7 +95,7 @@ def _cut(crowd: Crowd, node: int, threshold: int, below: int) -> None:
         crowd.left[child] = 0
 
 
-@njit(cache=True, **ONCE)
+@njit(cache=True)
 def _draw_listed(listed: Ints, held: Ints, below: int, count: int, rng: np.random.Generator) -> int:
     """Ask the next `count` users of the list; how many of them have a rank under `below`."""
     found = 0

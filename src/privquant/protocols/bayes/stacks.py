@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from privquant._numba import ONCE, shared
+from privquant._numba import shared
 from privquant.protocols.bayes.blocks import (
     BLOCK,
     KERNEL,
@@ -74,7 +74,7 @@ class Stacks(NamedTuple):
     prefix: Any
 
 
-@shared(**KERNEL, **ONCE)
+@shared(**KERNEL)
 def begin(p: Stacks, last: int, q: float, first: int) -> None:
     """Uniform over the cells 0 .. last, located at mass q, or at `first` unless that is negative."""
     for k in range(7):
@@ -118,7 +118,7 @@ def split(p: Stacks, q: float, boundary: int, by_left: float, by_right: float) -
     locate(p, q)
 
 
-@shared(**KERNEL, **ONCE)
+@shared(**KERNEL)
 def multiply(p: Stacks, by_left: float, by_right: float, here: float) -> None:
     """What lies left and right of the located cell by a factor, and the cell's own new mass. `locate` after it."""
     p.number[LEFT] *= by_left
@@ -139,7 +139,7 @@ def located(p: Stacks) -> int:
     return p.starts[p.count[OPEN]][p.count[AT]]  # type: ignore[no-any-return]
 
 
-@shared(**KERNEL, **ONCE)
+@shared(**KERNEL)
 def locate(p: Stacks, q: float) -> None:
     """Isolate the cell at mass q."""
     number = p.number
@@ -220,7 +220,7 @@ def _isolate(p: Stacks, cell: int) -> None:
     count[LENGTH] = length + more
 
 
-@shared(**KERNEL, **ONCE)
+@shared(**KERNEL)
 def _halve(p: Stacks) -> None:
     """Close the half of the open block without the located piece. The upper one becomes a block of its own."""
     count = p.count
@@ -253,7 +253,7 @@ def _read_sides(p: Stacks) -> None:
     number[RIGHT] = right + after * number[UNIT + SIDE_RIGHT]
 
 
-@shared(**KERNEL, **ONCE)
+@shared(**KERNEL)
 def _multiply_in(p: Stacks) -> None:
     """Bring every mass to the common unit of a whole of one, with a floor, and the prefix sums anew."""
     number, count = p.number, p.count
@@ -280,7 +280,7 @@ def _multiply_in(p: Stacks) -> None:
 # -- moving ------------------------------------------------------------------------------------------------------
 
 
-@shared(**KERNEL, **ONCE)
+@shared(**KERNEL)
 def _move(p: Stacks, target: float, beyond: float) -> None:
     """Locate the piece at which the mass `target` is reached from the left, or `beyond` from the right."""
     number, count = p.number, p.count

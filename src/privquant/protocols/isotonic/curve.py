@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from privquant._numba import BORROWED, ONCE, njit
+from privquant._numba import BORROWED, njit
 from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate
 from privquant.protocols.isotonic.prior import Search, point_in_cell, prior_mass
 from privquant.protocols.isotonic.table import Floats, Table, counts_at
@@ -176,7 +176,7 @@ def _on_grid(point: int, curve: Floats) -> None:
     curve[2] = 0.0
 
 
-@njit(cache=True, **ONCE)
+@njit(cache=True)
 def _start(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float) -> Floats:
     """The likeliest curve of the coarse grid."""
     points = len(_PLACES) * _SPEEDS
@@ -278,13 +278,12 @@ def _index_at(search: Search, origin: int, along: float) -> int:
     return min(found + 1, search.last) if reached < along else found
 
 
-@njit(cache=True, **ONCE)
-def curve_crossing(table: Table, search: Search, quantile: float, origin: int, low: int, high: int) -> int:
-    """The index at which the curve through the rates reaches the quantile; -1 if there are too few thresholds, the
-    rates follow no curve, or there are too few reports to tell the quantile from the smallest or largest value: a
-    curve would then only extrapolate.
-
-    low, high: the window, with threshold `low` just left of it; origin: an index inside.
+@njit(cache=True)
+def weighed_reports(
+    table: Table, search: Search, quantile: float, origin: int, low: int, high: int
+) -> tuple[Floats, Floats, Floats, float, float]:
+    """(place, reports, ones) of every threshold, as a curve is fitted to them: those outside the window low .. high
+    count for less. And how many reports there are inside of it, and in all.
     """
     count = table.held[0]
     unit = prior_mass(low, high, search)
@@ -298,12 +297,6 @@ def curve_crossing(table: Table, search: Search, quantile: float, origin: int, l
             inside += n[k]
         else:
             outside += n[k]
-    if count < 3 or inside == 0.0 or not unit > 0.0:
-        return -1
-    kappa = float(search.kappas[0])
-    rate = target_rate(search, quantile)
-    if math.sqrt(rate * (1.0 - rate) / total) > kappa * min(quantile, 1.0 - quantile):
-        return -1
     less = min(1.0, OUTSIDE * inside / outside) if outside > 0.0 else 1.0
     reports = np.empty(count)
     ones = np.empty(count)
@@ -311,6 +304,28 @@ def curve_crossing(table: Table, search: Search, quantile: float, origin: int, l
         weight = 1.0 if low <= table.threshold[k] <= high else less
         reports[k] = weight * n[k]
         ones[k] = weight * s[k]
+    return x, reports, ones, inside, total
+
+
+@njit(cache=True)
+def curve_crossing(table: Table, search: Search, quantile: float, origin: int, low: int, high: int) -> int:
+    """The index at which the curve through the rates reaches the quantile; -1 if there are too few thresholds, the
+    rates follow no curve, or there are too few reports to tell the quantile from the smallest or largest value: a
+    curve would then only extrapolate.
+
+    low, high: the window, with threshold `low` just left of it; origin: an index inside.
+    """
+    count = table.held[0]
+    unit = prior_mass(low, high, search)
+    if count < 3 or not unit > 0.0:
+        return -1
+    x, reports, ones, inside, total = weighed_reports(table, search, quantile, origin, low, high)
+    if inside == 0.0:
+        return -1
+    kappa = float(search.kappas[0])
+    rate = target_rate(search, quantile)
+    if math.sqrt(rate * (1.0 - rate) / total) > kappa * min(quantile, 1.0 - quantile):
+        return -1
     least = least_rate(search)
     height = normal_score(quantile)
     curve = fit_curve(x, reports, ones, kappa, least, height)

@@ -23,7 +23,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from privquant._numba import BORROWED, ONCE, njit
+from privquant._numba import BORROWED, njit
 from privquant.privacy.binomial import lower_tail
 from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate, to_weights
 from privquant.protocols.isotonic.prior import Search
@@ -160,7 +160,7 @@ def side_threshold(
         gap = min(1.12 * gap, widest)
 
 
-@njit(cache=True, **BORROWED, **ONCE)
+@njit(cache=True, **BORROWED)
 def interval_ends(
     table: Table, row: int, target: float, quota: int, bounds: Floats, ends: NDArray[np.int64]
 ) -> None:

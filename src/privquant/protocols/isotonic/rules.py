@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from privquant._numba import BORROWED, ONCE, njit
+from privquant._numba import BORROWED, njit
 from privquant.protocols.isotonic.curve import TAIL, curve_crossing
 from privquant.protocols.isotonic.posterior import (
     cell_at,
@@ -133,17 +133,25 @@ def value_at(table: Table, search: Search, share: float) -> int:
     return max(point_in_cell(low, high, inside, search), low + 1)
 
 
-@njit(cache=True, **ONCE)
-def answer(table: Table, search: Search, quantile: float, boosted: bool, smooth: bool = True) -> int:
-    """The index of the answer: where a smooth curve through the rates reaches the quantile, inside the central part
-    of the posterior; the posterior's median where there are too few thresholds for a curve, or none is wanted.
+@njit(cache=True)
+def answer_window(table: Table, search: Search, quantile: float, boosted: bool) -> tuple[int, int, int]:
+    """(median, low, high): of the posterior that answers, whose weights are in the table then; and the window in
+    which a curve is looked for, with `low` just left of it.
     """
     fit_for_answer(table, search, quantile, boosted)
     to_weights(table, 1.0, boosted)
     low = value_at(table, search, TAIL) - 1
     high = value_at(table, search, 1.0 - TAIL)
     to_weights(table, ANSWER_POWER, boosted)
-    median = value_at(table, search, 0.5)
+    return value_at(table, search, 0.5), low, high
+
+
+@njit(cache=True)
+def answer(table: Table, search: Search, quantile: float, boosted: bool, smooth: bool = True) -> int:
+    """The index of the answer: where a smooth curve through the rates reaches the quantile, inside the central part
+    of the posterior; the posterior's median where there are too few thresholds for a curve, or none is wanted.
+    """
+    median, low, high = answer_window(table, search, quantile, boosted)
     if not smooth:
         return median
     least = value_at(table, search, 0.5 - CENTRAL)

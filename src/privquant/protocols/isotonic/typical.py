@@ -23,19 +23,17 @@ from numpy.typing import NDArray
 
 from privquant._numba import njit
 from privquant.protocols.isotonic.curve import (
-    OUTSIDE,
-    TAIL,
-    _along,
     _index_at,
     _slopes,
     _solve,
     fit_curve,
     normal_score,
+    weighed_reports,
 )
 from privquant.protocols.isotonic.jumps import strongest_jump
-from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate, to_weights
+from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate
 from privquant.protocols.isotonic.prior import Search, prior_mass
-from privquant.protocols.isotonic.rules import ANSWER_POWER, fit_for_answer, value_at
+from privquant.protocols.isotonic.rules import answer_window
 from privquant.protocols.isotonic.table import Floats, Table, counts_at
 from privquant.protocols.isotonic.typical_values import place_range
 
@@ -162,36 +160,21 @@ def _look(
     count = table.held[0]
     if count < 3:
         return FEW
-    fit_for_answer(table, search, quantile, boosted)
-    to_weights(table, 1.0, boosted)
-    low = value_at(table, search, TAIL) - 1
-    high = value_at(table, search, 1.0 - TAIL)
-    to_weights(table, ANSWER_POWER, boosted)
-    origin = value_at(table, search, 0.5)
+    origin, low, high = answer_window(table, search, quantile, boosted)
     unit = prior_mass(low, high, search)
-    n, s, total = counts_at(table, search, quantile)
+    if not unit > 0.0:
+        return FEW
+    x, reports, ones, inside, total = weighed_reports(table, search, quantile, origin, low, high)
+    if inside == 0.0:
+        return FEW
+    n, s, _ = counts_at(table, search, quantile)
     kappa = float(search.kappas[0])
     rate = target_rate(search, quantile)
     least = least_rate(search)
     spread = math.sqrt(rate * (1.0 - rate))
     alone = spread / (kappa * math.sqrt(part * total))
-    if not unit > 0.0 or min(quantile, 1.0 - quantile) < _END * alone:
+    if min(quantile, 1.0 - quantile) < _END * alone:
         return FEW
-    x = np.empty(count)
-    inside = 0.0
-    for k in range(count):
-        x[k] = _along(table, search, k, origin, unit)
-        if low <= table.threshold[k] <= high:
-            inside += n[k]
-    if inside == 0.0:
-        return FEW
-    less = min(1.0, OUTSIDE * inside / (total - inside)) if total > inside else 1.0
-    reports = np.empty(count)
-    ones = np.empty(count)
-    for k in range(count):
-        weight = 1.0 if low <= table.threshold[k] <= high else less
-        reports[k] = weight * n[k]
-        ones[k] = weight * s[k]
     height = normal_score(quantile)
     curve = fit_curve(x, reports, ones, kappa, least, height)
     scatter = _scatter(x, reports, ones, kappa, least, height, curve)
