@@ -44,27 +44,32 @@ _END = (-3.0, 3.0)
 # Units up to which there are runs enough, and up to which any were counted.
 _FAR, _FARTHEST = 9.0, 35.0
 
-SMOOTH = (
-    *("one", "crowd", "crowd crowd", "bits", "bits crowd", "opening", "opening opening", "few", "few coin"),
-    *("coin", "coin coin", "coin crowd"),
-    *("place", "place crowd", "place coin", "place opening", "place place", "place place opening"),
-    *("extreme", "extreme crowd", "extreme opening", "extreme bits", "extreme coin"),
-    *("extreme near", "extreme near crowd", "extreme near opening", "extreme near bits", "extreme near coin"),
-    *("depth", "depth depth", "depth crowd", "depth opening", "depth coin"),
-    *("depth near", "depth depth near", "depth crowd near", "depth opening near", "depth coin near"),
-    *("end", "end near"),
+_OF_RUNS = (
+    *("one", "crowd", "crowd crowd", "crowd crowd crowd", "bits", "bits crowd", "opening", "opening opening"),
+    *("few", "few coin", "coin", "coin coin", "coin crowd"),
 )
-"""What eta's parts that go with 1, with z and with log(1 + z) are linear in: products of `_qualities`."""
+SMOOTH = (
+    *_OF_RUNS,
+    *("place", "place crowd", "place coin", "place opening", "place place", "place place opening"),
+    *("place place crowd", "place place coin"),
+    *(f"extreme {product}" for product in _OF_RUNS),
+    *("extreme near", "extreme near crowd", "extreme near opening", "extreme near bits", "extreme near coin"),
+    *("depth", "depth depth", "depth crowd", "depth depth crowd", "depth opening", "depth depth opening"),
+    *("depth coin", "depth near", "depth depth near", "depth crowd near", "depth opening near", "depth coin near"),
+    *("beyond", "beyond near", "beyond depth", "beyond depth near"),
+)
+"""What eta's parts that go with 1, with z and with log(1 + z) are linear in: products of `_qualities`. Extreme
+quantiles are searched in another way, and share nothing with the others."""
 
 _OF_CLIFFS = (
     *("one", "crowd", "crowd crowd", "bits", "bits bits", "bits crowd"),
     *("coin", "coin coin", "coin crowd", "coin bits", "high", "high crowd", "extreme", "extreme high"),
-    *("depth", "depth depth", "depth crowd", "depth coin", "depth bits"),
+    *("out", "out out", "out crowd", "out coin", "out bits"),
 )
 CLIFF = (*_OF_CLIFFS, *(f"sided {product}" for product in _OF_CLIFFS), "opening", "few")
 """The same for cliffs: those with people on either side are found unlike those at an end of the data."""
 
-COMPANY = ("one", "crowd", "extreme", "extreme near", "depth", "depth near", "end", "end near")
+COMPANY = ("one", "crowd", "extreme", "extreme near", "depth", "depth near", "beyond", "beyond near")
 """What the same is corrected by where several quantiles are searched together: each sees the others' reports."""
 
 FEW = ("one", "crowd", "bits", "coin", "depth", "depth near")
@@ -108,9 +113,8 @@ def _qualities(above: Any, run: Run) -> dict[str, Any]:
     information = np.clip(told, _INFORMATION[0], tied)
     held = unit(run) * np.sqrt(told / information)
     tail = np.minimum(q, 1.0 - q)
-    beyond = np.where(above, 1.0 - q, q)
+    side = np.where(above, 1.0 - q, q)
     extreme = (tail <= _EXTREME) * 1.0
-    depth = np.log(0.5 / np.clip(tail, _TAIL, 0.5))
     return {
         "one": 1.0,
         "crowd": np.log(information / 300.0) / 3.0,
@@ -119,13 +123,15 @@ def _qualities(above: Any, run: Run) -> dict[str, Any]:
         "opening": np.log1p(5.0 * bits / (information + 5.0)),
         "few": 10.0 / np.sqrt(np.maximum(run.users, 10.0)),
         "coin": np.clip(run.kappa**2, *_COIN),
-        "place": (1.0 - extreme) * (beyond - 0.5),
+        "place": (1.0 - extreme) * (side - 0.5),
         "extreme": extreme,
-        "near": (beyond <= 0.5) * 1.0,
+        "near": (side <= 0.5) * 1.0,
         "sided": np.asarray(above) * 1.0,
         "high": q - 0.5,
-        "depth": depth,
-        "end": np.clip(np.log(tail / held), *_END) * depth,
+        "depth": extreme * np.log(_EXTREME / np.clip(tail, _TAIL, _EXTREME)),
+        "out": np.log(0.5 / np.clip(tail, _TAIL, 0.5)),
+        # Whether the end of the data is within a unit.
+        "beyond": extreme * np.clip(np.log(tail / held), *_END),
     }
 
 
