@@ -141,7 +141,7 @@ class Typical:
     quantile : float
         The quantile asked for.
     low, high : int or float
-        Values between which the fitted curve has these ranks.
+        Values between which the quantile lies, by the curves that the reports allow.
     within : float
         Half-width of rank, among the people asked.
     """
