@@ -51,8 +51,8 @@ _BINS = 64
 # quantiles, which ask at more ranks, by about _MORE and 1 more for e times as many reports. Both levels do so too.
 CUT = 16.5
 ALARM = 36.0
-# Honest runs that were simulated without one alarm (benchmarks/false_alarms.py and guard_cost.py).
-HONEST_RUNS = 69_000
+# Honest runs that were simulated without one alarm (benchmarks/false_alarms.py).
+HONEST_RUNS = 100_000
 _SMALL = 2500.0
 _GROWTH = 1.2
 _MORE = 2.0
