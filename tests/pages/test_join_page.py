@@ -75,11 +75,18 @@ def test_nothing_is_drawn_before_the_person_answers_and_one_bit_leaves(server: J
     assert quiet(page)
 
 
+def strip(body: bytes, parts: list[bytes]) -> bytes:
+    for part in parts:
+        body = body.replace(part, b"")
+    return body
+
+
 def test_what_was_typed_is_nowhere_afterwards(server: JoinServer, browser: Browser):
     page = browser.visit(server.invite())
     answer(page, 77)
     page.sees("Thank you")
-    assert all(b"77" not in request.body for request in server.requests)
+    drawn = [token.encode() for token in server.bits]  # at random: it may have any two digits in it
+    assert all(b"77" not in strip(request.body, drawn) for request in server.requests)
     kept = page.run(
         """
         const all = [];

@@ -1,9 +1,9 @@
 """Plans hold: goals drawn at random, each run as planned on data the calibration has never seen.
 
 The long form (`make test-full`) is 40 plans of 2,000 runs: nine in ten are kept within .03 of their confidence, and
-none misses it by .06. On the hardest data, of the family they were planned for, it is two in three, and none by .1:
-docs/planning.md says where that law is crude. The short form is a few of the same plans; both fail on plans with
-three quarters of the users.
+none misses it by .06. On the hardest data, of the family they were planned for, none misses it by .05; they are
+planned with caution, and most do better than said. The short form is a few of the same plans; both fail on plans
+with three quarters of the users, of the hardest half.
 """
 
 import math
@@ -28,10 +28,10 @@ def small(kind):
     return [one for one in random_plans(16, 40, kind) if one.users < 8000][:6]
 
 
-def beyond(planned, found):
-    """How many plans are further from their confidence than .03 and three standard errors of the runs."""
+def beyond(planned, found, allowed):
+    """How many plans are further from their confidence than allowed and three standard errors of the runs."""
     errors = [math.sqrt(one.confidence * (1.0 - one.confidence) / RUNS) for one in planned]
-    return int(np.sum(np.abs(found) > 0.03 + 3.0 * np.array(errors)))
+    return int(np.sum(found > allowed + 3.0 * np.array(errors)))
 
 
 def test_the_shapes_are_not_the_calibrations():
@@ -46,27 +46,44 @@ def test_the_users_are_those_of_the_plan():
         assert users_planned(kind, 0.7, size=2**20, **goal) == math.ceil(users)
 
 
-@pytest.mark.parametrize("kind", ["typical", "hardest"])
-def test_plans_hold_short(kind):
+def test_typical_plans_hold_short():
     """Six plans of 300 runs. If all are kept exactly, one in 2,000 has its mean beyond .03 (an error of .0085), and
     one in 10^6 any plan beyond .03 and three errors."""
-    planned = small(kind)
+    planned = small("typical")
     found = off(planned, RUNS)
     assert found.size >= 4
     assert abs(np.mean(found)) < 0.03
-    assert beyond(planned, found) == 0
+    assert beyond(planned, np.abs(found), 0.03) == 0
 
 
-@pytest.mark.parametrize("kind", ["typical", "hardest"])
-def test_three_quarters_of_the_users_are_not_enough(kind):
+def test_three_quarters_of_the_users_are_not_enough():
     """The twin."""
-    fewer = [replace(one, users=3 * one.users // 4) for one in small(kind)]
+    fewer = [replace(one, users=3 * one.users // 4) for one in small("typical")]
+    assert np.mean(off(fewer, RUNS)) < -0.03
+
+
+def test_the_hardest_plans_hold_short():
+    """As above; only to miss the confidence is wrong."""
+    planned = small("hardest")
+    found = off(planned, RUNS)
+    assert found.size >= 4
+    assert np.mean(found) > -0.03
+    assert beyond(planned, -found, 0.05) == 0
+
+
+def test_half_of_the_users_are_not_enough_for_the_hardest():
+    """The twin."""
+    fewer = [replace(one, users=one.users // 2) for one in small("hardest")]
     assert np.mean(off(fewer, RUNS)) < -0.03
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("kind", "below", "near"), [("typical", 0.06, 0.9), ("hardest", 0.1, 0.66)])
-def test_plans_hold(kind, below, near):
-    found = off(random_plans(40, 40, kind), 2000)
-    assert found.min() >= -below
-    assert np.mean(np.abs(found) <= 0.03) >= near
+def test_typical_plans_hold():
+    found = off(random_plans(40, 40, "typical"), 2000)
+    assert found.min() >= -0.06
+    assert np.mean(np.abs(found) <= 0.03) >= 0.9
+
+
+@pytest.mark.full
+def test_the_hardest_plans_hold():
+    assert off(random_plans(40, 40, "hardest"), 2000).min() >= -0.05

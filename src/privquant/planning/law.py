@@ -159,6 +159,11 @@ def _made(products: tuple[str, ...], shape: tuple[int, ...], above: Any, run: Ru
     return found
 
 
+# What is said of a cliff is worse than what was seen by this many standard deviations: its law fits to within a
+# tenth of confidence only, and a plan for the hardest data is made to be kept.
+_CAUTION = 0.2
+
+
 @dataclass(frozen=True)
 class Law:
     """A fitted law.
@@ -189,7 +194,9 @@ class Law:
             return 0.0
         if self.whole:
             nearest = min([a for a, there in ((below, open_below), (above, open_above)) if there])
-            return float(self.tails([nearest + credit], [open_below and open_above], cliff_run(run))[0])
+            seen = cliff_run(run)
+            score = self.eta(np.array([nearest + credit]) / unit(seen), np.array([open_below and open_above]), seen)
+            return float(normal_tail(score - _CAUTION)[0])
         tails = self.tails([below + credit, above + credit], [0, 1], run)
         return min(float(tails[0]) * open_below + float(tails[1]) * open_above, 1.0)
 
