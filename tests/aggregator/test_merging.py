@@ -86,7 +86,7 @@ def test_the_merged_answer_is_that_of_one_aggregator_that_heard_all(exports) -> 
 
 
 def test_aggregators_with_unlike_people_are_told_apart() -> None:
-    # Alike pairs of 1,000 are told apart in none of 1,000 (docs/scale.md); these seeds are fixed.
+    # Alike pairs of 1,000 are told apart in none of 400 (docs/scale.md); these seeds are fixed.
     rng = np.random.default_rng(8)
     here, alike, shifted = (
         [

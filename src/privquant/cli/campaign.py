@@ -338,8 +338,8 @@ def merge(
         return
     if apart:
         typer.echo(
-            "WARNING: the people of these aggregators differ, so what follows is the answer for none of them: read "
-            "each aggregator's own."
+            "WARNING: the people of these aggregators seem to differ; then what follows is the answer of none of "
+            "them: read each aggregator's own."
         )
     typer.echo(f"{found[0]['users']} answers of {len(forms)} aggregators")
     _say_estimates(found)
