@@ -158,8 +158,8 @@ class Typical:
     def __str__(self) -> str:
         return (
             f"typical, on smooth data: 95 % of such runs land within {100 * self.within:.2g} points of "
-            f"{100 * self.quantile:g} % among the people asked, here about {shown(self.low)} to "
-            f"{shown(self.high)}"
+            f"{100 * self.quantile:g} % among the people asked; as a value, from about "
+            f"{shown(self.low)} to {shown(self.high)}"
         )
 
 

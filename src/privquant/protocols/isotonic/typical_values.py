@@ -69,4 +69,4 @@ def _end(
             away = min(guess, _FURTHER * away)
         else:
             away = guess if inside < guess < outside else 0.5 * (inside + outside)
-    return best[0] + side * (outside if outside < math.inf else inside) if outside < math.inf else side * math.inf
+    return float(best[0] + side * outside)
