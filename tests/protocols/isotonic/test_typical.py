@@ -108,6 +108,27 @@ def test_half_of_its_width_does_not():
     assert np.mean([off <= 0.5 * within for within, off in said]) < 0.85
 
 
+def near_the_end():
+    """(given, error) of p99 where data end at once: the distance to the end is three units of rank."""
+    found = looked("triangle", "sequential", 60, 11, size=10**6, users=20_000, epsilon=2.0, quantile=0.99)
+    said = [(one.within, off) for one, off in found if isinstance(one, Typical)]
+    assert len(said) >= 30
+    return np.array(said).T
+
+
+def test_it_reaches_the_end_where_that_is_near():
+    """Found in all runs; with a true share of .95, fewer than .85 of 30 or more have a probability of .01."""
+    within, off = near_the_end()
+    assert np.mean(off <= within + 1e-12) > 0.85
+    assert (within >= 0.01).all()
+
+
+def test_less_than_the_end_fails_there():
+    """The twin: more than half of the answers are the largest value of all."""
+    within, off = near_the_end()
+    assert np.mean(off <= 0.75 * within) < 0.85
+
+
 def test_it_is_withheld_where_lumps_show():
     found = looked("five_categories", "sequential", 40, 5, size=10**6, users=20_000, epsilon=2.0, quantile=0.5)
     lumps = [one for one, _ in found if isinstance(one, Lump)]

@@ -61,6 +61,8 @@ _GUESS = 2.6
 # A quantile nearer to the end of all ranks than this many standard deviations of its rank (if all were asked there)
 # cannot be told from it: errors are then of another kind.
 _END = 0.9
+# One nearer than this many can be told from it, but the answer often is the end: what is said reaches there.
+_NEAR_END = 4.0
 # The part of the variance that is left, at least, when that of drawing people is taken off.
 _LEAST_PART = 0.1
 # A jump of rank across the answer that is named as the lump's, at least this many standard deviations.
@@ -192,7 +194,8 @@ def _look(
         profile(table, reports, ones, rate, 0.0, least, 1.0 - least)
         return _name_lump(table, search, n, s, part * total, kappa, spread, sign > _LUMPY, ends, rank)
     doubt = min(max((sign - _NO_DOUBT) / (_DOUBT - _NO_DOUBT), 0.0), 1.0)
-    variance = scatter**2
+    # reports asked for other quantiles tell the place by the curve alone, which is only a likeness
+    variance = max(scatter, alone) ** 2
     if people:
         heard = 0.0
         for k in range(count):
@@ -200,7 +203,10 @@ def _look(
                 heard += table.reports[coin, k]
         variance = max(variance - quantile * (1.0 - quantile) / heard, _LEAST_PART * variance)
     wide = SCORE * (1.0 + (_WIDEST - 1.0) * doubt)
-    within = min(wide * math.sqrt(variance), max(quantile, 1.0 - quantile))
+    within = wide * math.sqrt(variance)
+    if min(quantile, 1.0 - quantile) < _NEAR_END * alone:
+        within = max(within, min(quantile, 1.0 - quantile))
+    within = min(within, max(quantile, 1.0 - quantile))
     lowest, highest = place_range(x, reports, ones, kappa, least, height, curve, VALUE_SCORE)
     ends[0] = 0 if lowest == -math.inf else min(_index_at(search, origin, lowest * unit), answer)
     ends[1] = search.last if highest == math.inf else max(_index_at(search, origin, highest * unit), answer)
