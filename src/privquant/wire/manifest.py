@@ -28,6 +28,7 @@ from privquant.wire.form import (
     real_from_wire,
     real_to_wire,
     whole_from_wire,
+    whole_in,
     whole_to_wire,
 )
 from privquant.wire.shuffle_terms import Shuffle
@@ -196,11 +197,6 @@ def _check_model(trust: Any, wanted: str) -> None:
         raise TrustError(f"trust model {model!r:.60} is unknown; this version knows {wanted!r}")
 
 
-def _whole_in(value: Any, low: int, high: int, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise WireError(f"{name} is a whole number in {low} .. {high}, got {value!r:.60}")
-
-
 def _check_manifest(m: Manifest) -> None:
     if type(m.version) is not int or m.version not in (VERSION, SHUFFLED_VERSION):
         raise _unknown_version(m.version)
@@ -233,11 +229,11 @@ def _check_manifest(m: Manifest) -> None:
             raise WireError(f"option {name!r:.60} is not a name with a string, whole number, boolean or null")
         if isinstance(value, str) and len(value) > 100:
             raise WireError(f"option {name!r} is longer than 100 characters")
-    _whole_in(m.planned_users, 1, SAFE_INTEGER, "planned_users")
-    _whole_in(m.waves.count, 1, MAX_WAVES, "waves.count")
-    _whole_in(m.waves.seconds, 0, 366 * 86_400, "waves.seconds")
-    _whole_in(m.opens, 0, SAFE_INTEGER, "opens")
-    _whole_in(m.deadline, m.opens + 1 if isinstance(m.opens, int) else 0, SAFE_INTEGER, "deadline")
+    whole_in(m.planned_users, 1, SAFE_INTEGER, "planned_users")
+    whole_in(m.waves.count, 1, MAX_WAVES, "waves.count")
+    whole_in(m.waves.seconds, 0, 366 * 86_400, "waves.seconds")
+    whole_in(m.opens, 0, SAFE_INTEGER, "opens")
+    whole_in(m.deadline, m.opens + 1 if isinstance(m.opens, int) else 0, SAFE_INTEGER, "deadline")
     if m.opens + (m.waves.count - 1) * m.waves.seconds >= m.deadline:
         raise WireError("the last wave opens at or after the deadline")
     check_hash(m.issuer, "issuer")
