@@ -31,8 +31,9 @@ def check_campaign(rule: Rule, manifest: Manifest) -> None:
     if manifest.shuffle is None:
         check_coin(rule, manifest.flip_threshold)
         return
-    trusted = shuffle_rule(rule)
-    _check_shuffler(trusted, manifest.shuffle)
+    trusted, key = shuffle_rule(rule), manifest.shuffle.key
+    if trusted.shuffler_key is not None and trusted.shuffler_key not in (key, fingerprint(key)):
+        raise PolicyRefused("shuffler-key", f"the campaign's shuffler {key} is not the one the policy pins")
     check_shuffled(rule, trusted, most_spent(manifest), manifest.flip_threshold)
 
 
@@ -74,11 +75,6 @@ def check_shuffled(rule: Rule, trusted: ShuffleRule, costs: Spent, flips: int) -
             f"if shuffler and aggregator work together an answer costs epsilon {shown(costs.local)}, the policy "
             f"allows {shown(trusted.max_local_units)}",
         )
-
-
-def _check_shuffler(trusted: ShuffleRule, terms: Shuffle) -> None:
-    if trusted.shuffler_key is not None and trusted.shuffler_key not in (terms.key, fingerprint(terms.key)):
-        raise PolicyRefused("shuffler-key", f"the campaign's shuffler {terms.key} is not the one the policy pins")
 
 
 def check_address(manifest: Manifest, base: str) -> None:
