@@ -19,14 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privquant.aggregator.demo import (
-    PATIENCE,
-    PROCESSES,
-    Demo,
-    DemoResult,
-    Doors,
-    Moment,
-)
+from privquant.aggregator.demo import PATIENCE, PROCESSES, Demo, DemoResult, Doors, Moment
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.peer import get
 from privquant.aggregator.process import free_port
@@ -74,16 +67,8 @@ def run(devices: int, *, epsilon: float = 1.0, seed: int = 1, show: Callable[[Mo
 class ShuffledDemo(Demo):
     """The demo with a shuffler between devices and aggregator."""
 
-    def __init__(
-        self,
-        folder: Path,
-        settings: ServerSettings,
-        devices: int,
-        epsilon: float,
-        seed: int,
-        show: Callable[[Moment], None],
-    ) -> None:
-        super().__init__(folder, settings, devices, epsilon, seed, show)
+    def __init__(self, folder: Path, *demo: Any) -> None:
+        super().__init__(folder, *demo)
         self.shuffling = Settings(data=folder / "shuffler", port=free_port(), retry_seconds=1, lease_seconds=15)
         self.shuffler = ShufflerProcess(self.shuffling, log=folder / "shuffler.log")
         self.keys = KeyRing(self.shuffling.keys)
@@ -103,7 +88,7 @@ class ShuffledDemo(Demo):
 
     def _doors(self, campaign: str) -> Doors:
         """The console alone: places are the shuffler's to give."""
-        return Doors(f"{self.server.admin_url}/console#token={self.token}&to=/campaign/{campaign}", "")
+        return Doors(self._console(campaign), "")
 
     def _campaign(self) -> str:
         shuffle = {

@@ -204,8 +204,10 @@ class Demo:
 
     def _doors(self, campaign: str) -> Doors:
         link = self._call("POST", f"/v1/campaigns/{campaign}/link", {"places": GUESTS})["invite"]
-        console = f"{self.server.admin_url}/console#token={self.token}&to=/campaign/{campaign}"
-        return Doors(console, str(link))
+        return Doors(self._console(campaign), str(link))
+
+    def _console(self, campaign: str) -> str:
+        return f"{self.server.admin_url}/console#token={self.token}&to=/campaign/{campaign}"
 
     def _job(self, place: int, invites: list[str]) -> dict[str, Any]:
         """What one process of the fleet is told."""

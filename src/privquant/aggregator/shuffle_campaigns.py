@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +30,7 @@ from privquant.aggregator.shuffle_protocol import (
 from privquant.aggregator.store.base import Counts
 from privquant.aggregator.store.operator_queries import reading
 from privquant.domain import Domain
-from privquant.messages import Query
+from privquant.messages import Estimate, Query
 from privquant.planning.statement import liars_in_a_run
 from privquant.privacy.coin import real_epsilon
 from privquant.wire import (
@@ -76,11 +77,30 @@ class Looked:
         ]
 
     def estimates(self) -> list[dict[str, Any]]:
-        found = folded(self.manifest, self.rows).estimates()
-        return [estimate.to_dict() | {"guarantee": str(estimate.guarantee)} for estimate in found]
+        return estimates_shown(folded(self.manifest, self.rows).estimates())
 
     def ended(self, state: str) -> int:
         return sum(row.state == state for row in self.rows)
+
+
+def estimates_shown(estimates: Iterable[Estimate]) -> list[dict[str, Any]]:
+    """Estimates as JSON, with the guarantee in words."""
+    return [estimate.to_dict() | {"guarantee": str(estimate.guarantee)} for estimate in estimates]
+
+
+def counts_shown(counts: Iterable[Counts]) -> list[dict[str, Any]]:
+    """Counts as JSON, numbers that may pass 2^53 as texts."""
+    return [
+        {
+            "phase": row.query.phase,
+            "arm": row.query.arm,
+            "coin": str(row.query.coin),
+            "threshold": str(row.query.threshold),
+            "answered": row.answered,
+            "ones": row.ones,
+        }
+        for row in counts
+    ]
 
 
 async def look(engine: AsyncEngine, number: int, manifest: Manifest) -> Looked:
@@ -166,17 +186,7 @@ async def exported(engine: AsyncEngine, number: int, manifest: Manifest, envelop
     def form() -> dict[str, Any]:
         return {
             "envelope": json.loads(envelope),
-            "counts": [
-                {
-                    "phase": row.query.phase,
-                    "arm": row.query.arm,
-                    "coin": str(row.query.coin),
-                    "threshold": str(row.query.threshold),
-                    "answered": row.answered,
-                    "ones": row.ones,
-                }
-                for row in found.counts
-            ],
+            "counts": counts_shown(found.counts),
             "estimates": found.estimates(),
             "rounds": [_round(row, terms_of(manifest).rounds[row.round].batch) for row in found.rows],
         }

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import secrets
 import sqlite3
 from dataclasses import dataclass
 
 from privquant import wire
 from privquant.aggregator.keys import KeyRing
+from privquant.aggregator.open_links import hash_link
 from privquant.errors import InvalidInput
 from privquant.shuffler.database import OPEN, transaction
 
@@ -104,19 +104,9 @@ def open_link(
         db.execute(
             "INSERT INTO link (campaign, secret, places, taken) VALUES (?, ?, ?, 0)"
             " ON CONFLICT (campaign) DO UPDATE SET secret = excluded.secret, places = excluded.places",
-            (campaign.no, _hash_link(secret, code), places),
+            (campaign.no, hash_link(secret, code), places),
         )
     return _invite(campaign, link=secret).to_url(), code
-
-
-def _hash_link(secret: str, code: str | None) -> bytes:
-    """What is stored of an open link; with a code only both together match it."""
-    label = b"privquant/link/1\x00" if code is None else b"privquant/link/2\x00"
-    return hashlib.sha256(label + (secret + (code or "")).encode("ascii")).digest()
-
-
-def link_matches(claim: wire.Claim, stored: bytes) -> bool:
-    return secrets.compare_digest(_hash_link(claim.link, claim.code), stored)
 
 
 def _invite(campaign: Joined, token: str | None = None, link: str | None = None) -> wire.Invite:

@@ -16,15 +16,25 @@ from privquant.aggregator.causes import Unavailable
 from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.keys import KeyUnusable
 from privquant.aggregator.logs import say
+from privquant.aggregator.open_links import link_matches
 from privquant.aggregator.replies import Reply, RequestRefused, problem
 from privquant.shuffler import forwarding, rounds
 from privquant.shuffler.database import OPEN, OVER
-from privquant.shuffler.invites import Joined, Office, link_matches
+from privquant.shuffler.invites import Joined, Office
 from privquant.shuffler.settings import Settings
 from privquant.shuffler.store import Admit, Ask, Keep, Outcome, Place, Store, What
 
 LONGEST_WAIT = 3_600
 _ID = re.compile("[0-9a-f]{64}")
+_REFUSALS = {
+    What.SPENT: ("token-spent", ""),
+    What.UNKNOWN: ("unknown-token", ""),
+    What.OVER: ("round-closed", ""),
+    What.FULL: ("link-exhausted", ""),
+    What.CLOSED: ("campaign-closed", ""),
+    What.COPY: ("conflict", "these sealed bytes were sent by another token before"),
+    What.STRAY: ("conflict", "this token was not given a place in that round"),
+}
 
 
 class View:
@@ -91,10 +101,8 @@ class Routes:
         if not rows or not link_matches(claim, bytes(rows[0][0])):
             raise RequestRefused("wrong-link")
         outcome = await self._group.put(Admit(view.row.no, view.office.id(claim.token_hash)))
-        if outcome.what is What.FULL:
-            raise RequestRefused("link-exhausted")
-        if outcome.what is What.CLOSED:
-            raise RequestRefused("campaign-closed")
+        if outcome.what in _REFUSALS:
+            raise RequestRefused(*_REFUSALS[outcome.what])
         new = outcome.what is What.KEPT
         return Reply(201 if new else 200, wire.claim_body(new))
 
@@ -114,12 +122,8 @@ class Routes:
         return view.batches if time.time() < view.manifest.deadline else (0,) * len(view.batches)
 
     def _no_place(self, view: View, what: What) -> RequestRefused:
-        if what is What.SPENT:
-            return RequestRefused("token-spent")
-        if what is What.UNKNOWN:
-            return RequestRefused("unknown-token")
-        if what is What.OVER:
-            return RequestRefused("round-closed")
+        if what in _REFUSALS:
+            return RequestRefused(*_REFUSALS[what])
         if time.time() >= view.manifest.deadline:
             return RequestRefused("deadline-passed")
         over = self._store.read("SELECT count(*) FROM round WHERE campaign = ? AND state <> ?", view.row.no, OPEN)
@@ -148,13 +152,7 @@ class Routes:
             if new:
                 self._on_change()
             return Reply(201 if new else 200, wire.accepted_body(new))
-        if outcome.what is What.OVER:
-            raise RequestRefused("round-closed")
-        if outcome.what is What.UNKNOWN:
-            raise RequestRefused("unknown-token")
-        if outcome.what is What.COPY:
-            raise RequestRefused("conflict", "these sealed bytes were sent by another token before")
-        raise RequestRefused("conflict", "this token was not given a place in that round")
+        raise RequestRefused(*_REFUSALS[outcome.what])
 
     async def _announcement(self, view: View, body: bytes) -> Reply:
         found = wire.open_announcement(body, view.manifest)
