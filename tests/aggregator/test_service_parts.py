@@ -21,6 +21,7 @@ from privquant.aggregator.campaign_protocol import CampaignProtocol, build_proto
 from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.keys import KeyMissing, KeyRing, KeyUnusable
 from privquant.aggregator.settings import Settings, settings_from
+from privquant.aggregator.shuffle_campaigns import estimates_shown
 from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, Counts, Pin, Published, Unavailable, What
 from privquant.aggregator.tickets import TicketOffice, Unreadable
 from privquant.domain import Grid

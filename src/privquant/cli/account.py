@@ -12,10 +12,6 @@ from privquant.cli._table import table_of
 from privquant.errors import InvalidInput
 
 
-def register(app: typer.Typer) -> None:
-    app.command("account")(account)
-
-
 def account(
     epsilon: Annotated[
         float | None,

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -89,7 +89,10 @@ def said_no(refusal: NotAnswered, as_json: bool = False) -> typer.Exit:
 
     later = isinstance(refusal, TryLater)
     if as_json:
-        typer.echo(json.dumps(_not_answered(refusal, later)))
+        form = {"answered": False, "final": not later, "reason": refusal.reason, "text": refusal.text}
+        typer.echo(
+            json.dumps(form | {"retry_after": refusal.retry_after} if isinstance(refusal, TryLater) else form)
+        )
     else:
         typer.echo(f"privquant: {'try later' if later else 'refused'} ({refusal.reason}): {refusal.text}", err=True)
     return typer.Exit(TRY_LATER if later else REFUSED)
@@ -130,8 +133,3 @@ def _sentence(receipt: Receipt) -> str:
         f"The one bit that left this device{sealed} is {receipt.bit}. {receipt.guarantee} "
         f"Spent so far on this measurement: {sums}."
     )
-
-
-def _not_answered(refusal: NotAnswered, later: bool) -> dict[str, Any]:
-    form = {"answered": False, "final": not later, "reason": refusal.reason, "text": refusal.text}
-    return {**form, "retry_after": getattr(refusal, "retry_after", None)} if later else form

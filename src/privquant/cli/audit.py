@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from privquant.privacy.randomizers import Randomizer
 
 
-def register(app: typer.Typer) -> None:
-    app.command("audit")(audit)
-
-
 def audit(
     epsilon: Annotated[float, typer.Option(help="The epsilon the randomizer is sold with.")] = 1.0,
     coin: Annotated[

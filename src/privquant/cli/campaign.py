@@ -166,14 +166,16 @@ def show(
         typer.echo(json.dumps(found | {"estimates": estimates}, indent=2))
         return
     typer.echo(f"{found['manifest']['measurement']}: {found['manifest']['question']}")
-    typer.echo(f"{found['state']}, {found['heard']} of {found['planned_users']} answered{_behind(found)}")
+    behind = f" (until it is closed, numbers stay at least {found['behind']} answers behind)"
+    shown = behind if found["behind"] else ""
+    typer.echo(f"{found['state']}, {found['heard']} of {found['planned_users']} answered{shown}")
     if found.get("pace") is not None and found["state"] == "open":
         typer.echo(_pace_words(**found["pace"]))
     if found.get("shuffle"):
         typer.echo(found["shuffle"]["standing"])
     _say_estimates(found["estimates"])
-    if (kept := _kept(found)) is not None:
-        typer.echo(kept)
+    if found.get("keep_days") is not None:
+        typer.echo(_kept(found))
     typer.echo(found["privacy"])
     if found.get("shuffle"):
         typer.echo(found["shuffle"]["table"])
@@ -202,20 +204,12 @@ def _days(text: str) -> int:
     return int(number)
 
 
-def _kept(found: dict[str, Any]) -> str | None:
+def _kept(found: dict[str, Any]) -> str:
     """When the campaign is erased by itself, in words."""
-    if found.get("keep_days") is None:
-        return None
     if found["closed"] is None:
         return f"It is erased by itself {found['keep_days']} days after it is closed."
     day = time.gmtime(found["closed"] + found["keep_days"] * 86_400)
     return f"It is erased by itself after {time.strftime('%Y-%m-%d %H:%M UTC', day)}."
-
-
-def _behind(found: dict[str, Any]) -> str:
-    if not found["behind"]:
-        return ""
-    return f" (until it is closed, numbers stay at least {found['behind']} answers behind)"
 
 
 def invites(

@@ -13,10 +13,6 @@ from privquant.errors import InvalidInput
 from privquant.validation import check_choice
 
 
-def register(app: typer.Typer) -> None:
-    app.command("compare")(compare)
-
-
 def compare(
     table: Annotated[
         str, typer.Option(help="search, users, curve, shuffle, rounds, several, coverage, or all.")

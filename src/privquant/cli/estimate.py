@@ -29,10 +29,6 @@ _FLAGS = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    app.command("estimate")(estimate)
-
-
 def estimate(
     file: Annotated[Path, typer.Argument(help="CSV or Parquet file.", show_default=False)],
     column: Annotated[str, typer.Option(help="Column that holds the numbers.", show_default=False)],

@@ -84,7 +84,8 @@ def show(data: Data = None, database: Database = None) -> None:
     from privquant.aggregator.operators import list_operators
 
     for line in _on_store(_existing(data, database), list_operators):
-        typer.echo(f"{line['name']:<30} {line['role']:<8} since {_day(line['created'])}")
+        since = time.strftime("%Y-%m-%d", time.gmtime(line["created"]))
+        typer.echo(f"{line['name']:<30} {line['role']:<8} since {since}")
 
 
 def remove(
@@ -105,10 +106,8 @@ def audit(
     from privquant.aggregator.operators import read_audit
 
     for line in _on_store(_existing(data, database), lambda engine: read_audit(engine, last)):
-        campaign = (line["campaign"] or "")[:12]
-        typer.echo(
-            f"{_second(line['at'])}  {line['operator']:<16} {line['act']:<16} {campaign:<12}  {line['detail']}"
-        )
+        at, campaign = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(line["at"])), (line["campaign"] or "")[:12]
+        typer.echo(f"{at}  {line['operator']:<16} {line['act']:<16} {campaign:<12}  {line['detail']}")
 
 
 def key(data: Data = None) -> None:
@@ -221,11 +220,3 @@ def _on_store(settings: Settings, work: Callable[[AsyncEngine], Awaitable[T]]) -
             return await work(engine)
 
     return asyncio.run(run())
-
-
-def _day(at: int) -> str:
-    return time.strftime("%Y-%m-%d", time.gmtime(at))
-
-
-def _second(at: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at))

@@ -11,10 +11,6 @@ from privquant.cli._engine import Engine, executor_of
 from privquant.cli._table import table_of
 
 
-def register(app: typer.Typer) -> None:
-    app.command("paper")(paper)
-
-
 def paper(
     figure: Annotated[
         list[str] | None, typer.Option(help="Figure by name or beginning of a name; repeat.", show_default="all")

@@ -26,10 +26,6 @@ MOST_DELTA = 1e-6
 MOST_LOCAL_EPSILON = 8.0  # what is left if the shuffler is not honest: a bit that a coin turns once in 3000 times
 
 
-def register(app: typer.Typer) -> None:
-    app.command("policy")(policy)
-
-
 def policy(
     invite: Annotated[str, typer.Argument(help="The invite: a link with a token, or an open link.")],
     out: Annotated[

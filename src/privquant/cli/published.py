@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 TEXT_COLUMNS = ("data", "mechanism")
 
 
-def register(app: typer.Typer) -> None:
-    app.command("published")(published)
-
-
 def published(
     trials: Annotated[int, typer.Option(help="Our trials for each recorded row; 1000 take minutes.")] = 1000,
     mechanism: Annotated[

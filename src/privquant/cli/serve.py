@@ -10,10 +10,6 @@ import typer
 from privquant.errors import MissingDependency
 
 
-def register(app: typer.Typer) -> None:
-    app.command("serve")(serve)
-
-
 def serve(
     config: Annotated[
         Path | None, typer.Option(help="TOML file of settings; flags and the environment win over it.")

@@ -12,10 +12,6 @@ from privquant.cli._engine import Engine, executor_of
 from privquant.errors import InvalidInput
 
 
-def register(app: typer.Typer) -> None:
-    app.command("sweep")(sweep)
-
-
 def sweep(
     out: Annotated[Path, typer.Option(help="Table to write: .csv or .parquet.", show_default=False)],
     data: Annotated[
