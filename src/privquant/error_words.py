@@ -25,8 +25,18 @@ def shown(value: int | float | None) -> str:
     return str(value) if isinstance(value, int) else f"{value:.6g}"
 
 
+class _Said:
+    """What all of them have: a form in JSON, which has no infinity."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        form = {name: getattr(self, name) for name in self.__slots__}
+        return form | {end: finite(form[end]) for end in ("low", "high") if end in form}
+
+
 @dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(_Said):
     """A certified interval: bounds on the quantile.
 
     Parameters
@@ -41,9 +51,6 @@ class Interval:
     high: int | float | None
     confidence: float
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"low": finite(self.low), "high": finite(self.high), "confidence": self.confidence}
-
     def __str__(self) -> str:
         low = "no lower bound" if self.low is None else f"{self.low}"
         high = "no upper bound" if self.high is None else f"{self.high}"
@@ -51,7 +58,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Rank:
+class Rank(_Said):
     """How far the rank of an answer may be off, by experience (see `privquant.planning.rank`).
 
     Parameters
@@ -68,9 +75,6 @@ class Rank:
     within: float
     confidence: float
 
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
     def __str__(self) -> str:
         return (
             f"rank within {100 * self.quantile:g} % +- {100 * self.within:.2g} % in {100 * self.confidence:g} % of "
@@ -79,7 +83,7 @@ class Rank:
 
 
 @dataclass(frozen=True, slots=True)
-class Certain:
+class Certain(_Said):
     """What holds for any data, by proof (docs/statements.md): some value from low to high has about the right rank.
 
     Parameters
@@ -99,10 +103,6 @@ class Certain:
     high: int | float | None
     within: float
     confidence: float
-
-    def to_dict(self) -> dict[str, Any]:
-        form = {name: getattr(self, name) for name in self.__slots__}
-        return form | {"low": finite(self.low), "high": finite(self.high)}
 
     def unbounded(self) -> list[str]:
         """The sides, of "lower" and "upper", on which it says nothing about the quantile itself."""
@@ -133,7 +133,7 @@ class Certain:
 
 
 @dataclass(frozen=True, slots=True)
-class Typical:
+class Typical(_Said):
     """What 95 % of runs like this one do on smooth data; experience, no proof.
 
     Parameters
@@ -152,8 +152,7 @@ class Typical:
     within: float
 
     def to_dict(self) -> dict[str, Any]:
-        form = {name: getattr(self, name) for name in self.__slots__}
-        return {"kind": "smooth"} | form | {"low": finite(self.low), "high": finite(self.high)}
+        return {"kind": "smooth"} | _Said.to_dict(self)
 
     def __str__(self) -> str:
         return (
@@ -164,7 +163,7 @@ class Typical:
 
 
 @dataclass(frozen=True, slots=True)
-class Lump:
+class Lump(_Said):
     """Why nothing is called typical: many users seem to share the values from low to high.
 
     Parameters
@@ -180,8 +179,7 @@ class Lump:
     jump: float
 
     def to_dict(self) -> dict[str, Any]:
-        form = {name: getattr(self, name) for name in self.__slots__}
-        return {"kind": "lumpy"} | form | {"low": finite(self.low), "high": finite(self.high)}
+        return {"kind": "lumpy"} | _Said.to_dict(self)
 
     def __str__(self) -> str:
         where = f"from {shown(self.low)} to {shown(self.high)}"

@@ -263,13 +263,9 @@ class Guarantee:
 class Record:
     """What a run of isotonic search heard, kept so that it can be drawn.
 
-    Parameters
-    ----------
-    state : mapping
-        The protocol's `state()`: its settings and its counts.
-    order : tuple of int, optional
-        The thresholds of this quantile's search in the order in which each was first heard; None where that is not
-        known, because the run was taken up from a state.
+    state: the protocol's `state()`, its settings and its counts.
+    order: the thresholds of this quantile's search in the order in which each was first heard; None where that is
+           not known, because the run was taken up from a state.
     """
 
     state: Mapping[str, Any]

@@ -90,9 +90,8 @@ def said_no(refusal: NotAnswered, as_json: bool = False) -> typer.Exit:
     later = isinstance(refusal, TryLater)
     if as_json:
         form = {"answered": False, "final": not later, "reason": refusal.reason, "text": refusal.text}
-        typer.echo(
-            json.dumps(form | {"retry_after": refusal.retry_after} if isinstance(refusal, TryLater) else form)
-        )
+        more = {"retry_after": refusal.retry_after} if isinstance(refusal, TryLater) else {}
+        typer.echo(json.dumps(form | more))
     else:
         typer.echo(f"privquant: {'try later' if later else 'refused'} ({refusal.reason}): {refusal.text}", err=True)
     return typer.Exit(TRY_LATER if later else REFUSED)

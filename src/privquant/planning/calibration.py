@@ -26,7 +26,7 @@ from typing import Any
 from privquant.errors import InvalidInput
 from privquant.planning.law import CLIFF, COMPANY, FEW, FORM, SMOOTH, Law, Run
 from privquant.planning.limits import kappa_of
-from privquant.planning.paces import AT_LEISURE, Pace, width_within
+from privquant.planning.paces import AT_LEISURE, Pace, halved, width_within
 from privquant.planning.shuffled_coins import shuffled_kappa
 
 PRODUCTS = {"smooth": SMOOTH, "few": FEW, "cliff": CLIFF, "company": COMPANY}
@@ -110,18 +110,11 @@ class Calibration:
     ) -> float:
         """The rank error that a share `confidence` of runs stays within."""
 
-        def passed(alpha: float) -> float:
+        def passed(alpha: float) -> bool:
             setting: dict[str, Any] = {"users": users, "epsilon": epsilon, "quantile": quantile, "size": size}
-            return self.failure(kind, alpha, alpha, **setting, delta=delta, pace=pace)
+            return self.failure(kind, alpha, alpha, **setting, delta=delta, pace=pace) > 1.0 - confidence
 
-        low, high = 0.0, max(quantile, 1.0 - quantile)
-        for _ in range(40):
-            middle = 0.5 * (low + high)
-            if passed(middle) <= 1.0 - confidence:
-                high = middle
-            else:
-                low = middle
-        return high
+        return halved(passed, max(quantile, 1.0 - quantile))
 
     def interval_width(
         self, chance: float, *, users: float, epsilon: float, quantile: float, size: int, pace: Pace

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from privquant.domain import Domain
 from privquant.messages import Certain, Lump, Typical
+from privquant.planning.pilot import lower_edge
 from privquant.protocols.isotonic import certain as certainty
 from privquant.protocols.isotonic import typical as experience
 from privquant.protocols.isotonic.epochs import ANCHOR, BULK, KINDS, SEARCH
@@ -107,8 +107,3 @@ def _most(protocol: Isotonic, quantile: float) -> Floats | None:
         if phase % KINDS == BULK:
             bulk += reports
     return np.array([float(found + max(bulk, 0))])
-
-
-def lower_edge(domain: Domain, index: int) -> int | float:
-    """The least value that an index stands for: a bin's lower edge is the upper edge of the bin before it."""
-    return domain.value(index if domain.bin(index) is None else max(index - 1, 0))

@@ -94,5 +94,5 @@ def pilot_of(given: Any, domain: Domain) -> Pilot:
 
 
 def lower_edge(domain: Domain, index: int) -> int | float:
-    """The least value that an index stands for."""
+    """The least value that an index stands for: a bin's lower edge is the upper edge of the bin before it."""
     return domain.value(index if domain.bin(index) is None else max(index - 1, 0))

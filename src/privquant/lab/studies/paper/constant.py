@@ -15,7 +15,7 @@ from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
 from privquant.lab.studies import style
 from privquant.lab.studies.paper.draw import recorded_handle
-from privquant.lab.studies.paper.figure import Drawing, Effort, Figure, Lines, note
+from privquant.lab.studies.paper.figure import Drawing, Effort, Figure, lines, note
 from privquant.lab.studies.paper.mechanisms import BAYESS
 from privquant.lab.studies.published import CONSTANTS as RECORDED
 from privquant.lab.studies.published import recorded_runs
@@ -37,7 +37,7 @@ def _cells(n: int, size: int, effort: Effort) -> list[Cell]:
 
 
 def _success(axes: Any, found: Results, epsilon: float, colour: str, marker: str) -> None:
-    for _, pairs in Lines(found).where(lambda cell: cell.epsilon == epsilon):
+    for _, pairs in lines(found.where(lambda cell: cell.epsilon == epsilon)):
         rates = [outcome.success_rate(style.ALPHA) for _, outcome in pairs]
         axes.errorbar(
             [note(cell, "c") for cell, _ in pairs],
@@ -55,18 +55,17 @@ def _distribution(axes: Any, found: Results) -> None:
     import matplotlib
 
     shades = matplotlib.colormaps["viridis"]
-    for _, pairs in Lines(found).where(lambda cell: cell.epsilon == 1.0):
-        for cell, outcome in pairs:
-            errors = np.sort(outcome.abs_errors())
-            c = note(cell, "c")
-            axes.step(
-                errors,
-                np.arange(1, errors.size + 1) / errors.size,
-                where="post",
-                color=shades((c - CONSTANTS[0]) / (CONSTANTS[-1] - CONSTANTS[0]) * 0.92),
-                linewidth=1.1,
-                label=f"c = {c:.2g}",
-            )
+    for cell, outcome in found.where(lambda cell: cell.epsilon == 1.0):
+        errors = np.sort(outcome.abs_errors())
+        c = note(cell, "c")
+        axes.step(
+            errors,
+            np.arange(1, errors.size + 1) / errors.size,
+            where="post",
+            color=shades((c - CONSTANTS[0]) / (CONSTANTS[-1] - CONSTANTS[0]) * 0.92),
+            linewidth=1.1,
+            label=f"c = {c:.2g}",
+        )
     axes.legend(loc="lower right", ncols=2)
 
 
@@ -99,9 +98,9 @@ def _figure(n: int, exponent: int, place: str) -> Figure:
     return Figure(
         f"constant-n{n}-B4e{exponent}",
         f"Search for the constant c: Pareto data, n = {n}, B = 4^{exponent}",
-        place,
         lambda effort: _cells(n, 4**exponent, effort),
         lambda found: _draw(n, 4**exponent, heading, found),
+        place,
     )
 
 

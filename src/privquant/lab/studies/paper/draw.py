@@ -8,17 +8,22 @@ from typing import Any
 import numpy as np
 
 from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.results import Results
 from privquant.lab.studies import style
-from privquant.lab.studies.paper.figure import Lines
+from privquant.lab.studies.paper.figure import lines
 from privquant.lab.studies.paper.mechanisms import Mechanism, look_of
 from privquant.lab.studies.published import Recorded
 
 
 def error_bars(
-    axes: Any, lines: Lines, mechanisms: Sequence[Mechanism], x: Callable[[Cell], float], alpha: float = style.ALPHA
+    axes: Any,
+    found: Results,
+    mechanisms: Sequence[Mechanism],
+    x: Callable[[Cell], float],
+    alpha: float = style.ALPHA,
 ) -> None:
     """Success rates with the paper's error bars: one standard deviation of the rate."""
-    for label, pairs in lines:
+    for label, pairs in lines(found):
         rates = [outcome.success_rate(alpha) for _, outcome in pairs]
         axes.errorbar(
             [x(cell) for cell, _ in pairs],
@@ -31,9 +36,9 @@ def error_bars(
         )
 
 
-def error_cdf(axes: Any, lines: Lines, mechanisms: Sequence[Mechanism]) -> None:
+def error_cdf(axes: Any, found: Results, mechanisms: Sequence[Mechanism]) -> None:
     """The distribution of the paper's absolute quantile error over the trials."""
-    for label, pairs in lines:
+    for label, pairs in lines(found):
         errors = np.sort(np.concatenate([outcome.abs_errors() for _, outcome in pairs]))
         shares = np.arange(1, errors.size + 1) / errors.size
         axes.step(
@@ -69,10 +74,10 @@ def recorded_handle() -> Any:
     )  # fmt: skip
 
 
-def mean_errors(axes: Any, lines: Lines, mechanisms: Sequence[Mechanism], x: Callable[[Cell], float]) -> None:
+def mean_errors(axes: Any, found: Results, mechanisms: Sequence[Mechanism], x: Callable[[Cell], float]) -> None:
     """Mean rank errors with one standard deviation of the mean."""
     smallest = 1.0
-    for label, pairs in lines:
+    for label, pairs in lines(found):
         errors = [outcome.rank_errors() for cell, outcome in pairs]
         axes.errorbar(
             [x(cell) for cell, _ in pairs],
