@@ -333,20 +333,7 @@ class Campaigns:
             number, state, _ = await find_campaign(db, identity)
             if state != "closed":
                 raise WrongState(f"only a closed campaign can be deleted; this one is {state}")
-            for table in (
-                schema.tail,
-                schema.log,
-                schema.count,
-                schema.snapshot,
-                schema.published,
-                schema.pin,
-                schema.flight,
-                schema.spent,
-                schema.token,
-                schema.link,
-                schema.shuffled_round,
-                schema.batch_part,
-            ):
+            for table in schema.OF_CAMPAIGNS:
                 await db.execute(delete(table).where(table.c.campaign == number))
             await db.execute(delete(schema.campaign).where(schema.campaign.c.no == number))
             await note(db, by, "delete", identity, why)

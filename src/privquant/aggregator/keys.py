@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from privquant.device.ledger import sync_directory
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.wire import fingerprint, public_key_of
 
@@ -171,8 +172,4 @@ def _write_private(path: Path, content: bytes) -> None:
     finally:
         os.close(handle)
     os.replace(fresh, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_directory(path.parent)

@@ -130,7 +130,7 @@ class KeptPartition:
                 ones = sum(self._ones(campaign, query, start, stop) for start, stop in spans)
                 replies.append(Answered(query, count, taken, ones))
             else:
-                whole = Signs(query, count - taken, *_no_signs(query))
+                whole = Signs.none(query, count - taken)
                 for start, stop in spans:
                     whole = whole.plus(self._signs(campaign, query, start, stop))
                 replies.append(whole)
@@ -204,8 +204,3 @@ def file_digest(path: Path) -> str:
 def _scaled(draw: NDArray[np.uint64], count: int) -> NDArray[np.int64]:
     """Uniform in 0 .. count - 1 up to 2^-58: the high half of draw times count, for count below 64."""
     return ((draw >> np.uint64(6)) * np.uint64(count) >> np.uint64(58)).astype(np.int64)
-
-
-def _no_signs(query: TreeQuery) -> tuple[Any, Any, Any]:
-    none = tuple(np.empty(0, np.int64) for _ in range(query.height))
-    return (0,) * query.height, none, none

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from privquant.device.ledger import sync_directory
 from privquant.engines.partitions import Asked, PartitionRefused
 from privquant.errors import InvalidInput
 from privquant.messages import AnyQuery, Query, TreeQuery, query_to_dict
@@ -137,11 +138,7 @@ class PartitionLedger:
 
     def _sync_folder(self) -> None:
         for place in (self.folder, self.folder.parent):
-            handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            sync_directory(place)
 
     @contextmanager
     def _locked(self) -> Iterator[int]:

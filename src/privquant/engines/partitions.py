@@ -104,6 +104,12 @@ class Signs:
         protocol.tell_signs(self.query, self.level_users, self.rows, self.sums)
         protocol.give_up(repeat(self.query, self.asked - sum(self.level_users)))
 
+    @classmethod
+    def none(cls, query: TreeQuery, asked: int) -> Signs:
+        """Of users who did not answer."""
+        nothing = tuple(np.empty(0, np.int64) for _ in range(query.height))
+        return cls(query, asked, (0,) * query.height, nothing, nothing)
+
     def plus(self, other: Signs) -> Signs:
         rows, sums = [], []
         for mine, theirs, a, b in zip(self.rows, other.rows, self.sums, other.sums, strict=True):
@@ -239,7 +245,4 @@ def _drawn(rng: np.random.Generator, left: NDArray[np.int64], count: int) -> NDA
 
 def _silence(query: AnyQuery, asked: int) -> Reply:
     """The reply of users who are lost: asked, and nothing heard."""
-    if isinstance(query, Query):
-        return Answered(query, asked, 0, 0)
-    none = tuple(np.empty(0, np.int64) for _ in range(query.height))
-    return Signs(query, asked, (0,) * query.height, none, none)
+    return Answered(query, asked, 0, 0) if isinstance(query, Query) else Signs.none(query, asked)

@@ -141,7 +141,7 @@ def noisy_binary_search(
 
     -1 says that tau lies below every coin. There is no privacy: what a throw shows is what is used.
     """
-    return _search(probabilities, tau, throws, rng, protocol, options, None, 0.0)
+    return _search(probabilities, tau, throws, protocol, options, rng=rng)
 
 
 def adversarial_search(
@@ -161,27 +161,20 @@ def adversarial_search(
     The goal is a (tau, alpha (1 + c))-good coin. An adversary who goes further is refused.
     """
     reach = c * check_probability(alpha, "alpha")
-    return _search(probabilities, tau, throws, rng, protocol, options, adversary, reach)
+    return _search(probabilities, tau, throws, protocol, options, rng=rng, adversary=adversary, reach=reach)
 
 
 def _search(
-    probabilities: Sequence[float],
-    tau: float,
-    throws: int,
-    rng: np.random.Generator,
-    protocol: str,
-    options: dict[str, Any],
-    adversary: Adversary | None,
-    reach: float,
+    probabilities: Sequence[float], tau: float, throws: int, protocol: str, options: dict[str, Any], **coins: Any
 ) -> int:
+    """coins: who throws them, and who moves their probabilities (see `Coins`)."""
     rates = np.asarray(probabilities, np.float64)
     if rates.ndim != 1 or rates.size == 0 or not ((rates >= 0) & (rates <= 1)).all() or (np.diff(rates) < 0).any():
         raise InvalidInput("coins need probabilities in 0 .. 1 that do not fall, and at least one coin")
     domain = Integers(0, int(rates.size))
     count = check_count(throws, "throws", 1)
     made = make_protocol(protocol, domain, users=count, epsilon=NO_PRIVACY, quantile=tau, **options)
-    coins = Coins(lambda index: float(rates[index]), rng, adversary=adversary, reach=reach)
-    drive(made, coins)
+    drive(made, Coins(lambda index: float(rates[index]), **coins))
     index = made.estimate().index
     assert index is not None
     return index - 1

@@ -156,21 +156,19 @@ def facts(unknown: str, given: dict[str, float], job: Job, row: PlanRow) -> Iter
     """What the plan is about, and what others need."""
     if row.value is None:
         return
-    word = {"users": "users", "alpha": "alpha", "epsilon": "epsilon", "confidence": "confidence"}[unknown]
     wider = solve(unknown, given, by_measurement(DEFAULT[row.trust], "typical", job, population=True))
     yield (
         "This is about the very people asked. For a population they are drawn from at random: "
-        f"{word} {show(unknown, wider)}."
+        f"{unknown} {show(unknown, wider)}."
     )
-    held = central_sentence(unknown, given, job)
-    if held:
+    if held := central_sentence(unknown, given, job):
         yield held
     if job.pilot is None:
         plain = solve(unknown, given, by_measurement(DEFAULT[row.trust], "typical", job, ties=False))
         if _better(unknown, row.value, plain):
             yield (
                 f"This counts on ties: among {job.size:,} possible values some people must share theirs. "
-                f"Without ties: {word} {show(unknown, plain)}."
+                f"Without ties: {unknown} {show(unknown, plain)}."
             )
 
 

@@ -15,8 +15,6 @@ from privquant.planning.paces import AT_LEISURE, Pace
 from privquant.planning.pilot import Pilot
 from privquant.validation import check_choice
 
-__all__ = ["RANGES", "UNKNOWNS", "Holds", "Job", "by_limit", "by_measurement", "failure", "solve"]
-
 UNKNOWNS = ("users", "alpha", "epsilon", "confidence")
 
 # Where each unknown is looked for. Beyond these a plan is of no use to anyone.
@@ -58,7 +56,6 @@ def solve(unknown: str, given: dict[str, float], holds: Holds) -> float | None:
     thousand would not. So the range is walked from its dear end to the first value that fails.
     """
     low, high = RANGES[check_choice(unknown, "unknown", UNKNOWNS)]
-    logarithmic = unknown != "confidence"
     rising = unknown != "confidence"  # more users, alpha, epsilon help; more confidence hurts
 
     def kept(value: float) -> bool:
@@ -69,7 +66,7 @@ def solve(unknown: str, given: dict[str, float], holds: Holds) -> float | None:
         return None
 
     def between(a: float, b: float, share: float) -> float:
-        return a ** (1.0 - share) * b**share if logarithmic else a + (b - a) * share
+        return a ** (1.0 - share) * b**share if rising else a + (b - a) * share
 
     start = dear
     for step in range(1, _STEPS + 1):
@@ -81,21 +78,8 @@ def solve(unknown: str, given: dict[str, float], holds: Holds) -> float | None:
         return last
     while abs(dear - cheap) > _CLOSE * abs(dear):
         middle = between(cheap, dear, 0.5)
-        if kept(middle):
-            dear = middle
-        else:
-            cheap = middle
+        dear, cheap = (middle, cheap) if kept(middle) else (dear, middle)
     return dear
-
-
-def by_limit(needed: Callable[..., float], q: float) -> Holds:
-    """Kept where there are as many users as a limit of `privquant.planning.limits` needs."""
-
-    def holds(full: dict[str, float]) -> bool:
-        uses = {use: full[use] for use in ("alpha", "epsilon", "confidence")}
-        return full["users"] >= needed(**uses, quantile=q)
-
-    return holds
 
 
 def failure(

@@ -174,3 +174,6 @@ audit = Table(
     Column("campaign", Text),
     Column("detail", Text, nullable=False),
 )
+
+OF_CAMPAIGNS = tuple(table for table in metadata.sorted_tables if table.foreign_keys)
+"""Those whose rows belong to a campaign."""
