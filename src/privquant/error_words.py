@@ -86,16 +86,9 @@ class Rank(_Said):
 class Certain(_Said):
     """What holds for any data, by proof (docs/statements.md): some value from low to high has about the right rank.
 
-    Parameters
-    ----------
-    quantile : float
-        The quantile asked for.
-    low, high : int, float or None
-        Values; None is "no bound" on that side.
-    within : float
-        The slack of rank: 0.05 is 5 percentile points.
-    confidence : float
-        Probability with which it holds.
+    low, high:  None is "no bound" on that side.
+    within:     the slack of rank: 0.05 is 5 percentile points.
+    confidence: the probability with which it holds.
     """
 
     quantile: float
@@ -136,14 +129,8 @@ class Certain(_Said):
 class Typical(_Said):
     """What 95 % of runs like this one do on smooth data; experience, no proof.
 
-    Parameters
-    ----------
-    quantile : float
-        The quantile asked for.
-    low, high : int or float
-        Values between which the quantile lies, by the curves that the reports allow.
-    within : float
-        Half-width of rank, among the people asked.
+    low, high: values between which the quantile lies, by the curves that the reports allow.
+    within:    half-width of rank, among the people asked.
     """
 
     quantile: float
@@ -166,12 +153,7 @@ class Typical(_Said):
 class Lump(_Said):
     """Why nothing is called typical: many users seem to share the values from low to high.
 
-    Parameters
-    ----------
-    low, high : int or float
-        Where the lump is.
-    jump : float
-        About how much the rank rises there.
+    jump: about how much the rank rises there.
     """
 
     low: int | float

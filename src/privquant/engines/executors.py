@@ -23,19 +23,9 @@ FORMS = "ray, ray://auto, ray://HOST:PORT, dask, dask://HOST:PORT"
 
 @contextmanager
 def executor_at(address: str, *, workers: int = 0) -> Iterator[Executor]:
-    """The executor at an address; what was started for it ends with it.
+    """The executor at an address, for `lab.sweep`, `lab.trials` and studies; what was started for it ends with it.
 
-    Parameters
-    ----------
-    address : str
-        One of the forms above.
-    workers : int
-        Of a cluster started here: how many processes; 0 means all cores.
-
-    Yields
-    ------
-    Executor
-        For `lab.sweep(..., executor=...)`, `lab.trials` and the studies.
+    workers: of a cluster started here: how many processes; 0 means all cores.
     """
     kind, _, place = address.partition("://")
     if kind not in ("ray", "dask") or ("://" in address and not place):

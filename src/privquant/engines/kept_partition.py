@@ -37,20 +37,12 @@ _CHUNK = 1 << 20
 class KeptPartition:
     """Rows of one column, in this process's memory, with their ledger in a folder.
 
-    Parameters
-    ----------
-    values : callable
-        Gives the column; called once, when the first user is asked.
-    rows, digest : int, str
-        What tells this data from other data.
-    folder : path
-        For the secret and the ledger; reachable from wherever this partition may be opened again.
-    column : str
-        Its name: a ledger is about one column.
-    rule : Rule
-        What its owner allows: the domain, and the most one answer may reveal.
-    missing : {"refuse", "drop"}
-        What happens to rows without a value.
+    values:       gives the column; called once, when the first user is asked.
+    rows, digest: what tells this data from other data.
+    folder:       for the secret and the ledger; reachable from wherever this partition may be opened again.
+    column:       its name: a ledger is about one column.
+    rule:         what its owner allows: the domain, and the most one answer may reveal.
+    missing:      "refuse" or "drop" rows without a value.
     """
 
     def __init__(

@@ -27,14 +27,8 @@ from privquant.privacy.coin import Coin
 class OneUser:
     """One person's value behind the person's own policy and ledger.
 
-    Parameters
-    ----------
-    value : float
-        Clamped to the domain of the policy's rule.
-    policy : Policy
-        Names the measurement, its domain, what an answer may reveal, and where the ledger lies.
-    measurement : str
-        What the value is, by the policy's name for it.
+    value:       clamped to the domain of the policy's rule.
+    measurement: what the value is, by the policy's name for it.
     """
 
     def __init__(self, value: float, policy: Policy, measurement: str) -> None:

@@ -50,15 +50,7 @@ class PartitionRefused(PrivquantError):
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Answers to a threshold question.
-
-    Parameters
-    ----------
-    query : Query
-        The question.
-    asked, answered, ones : int
-        How many users were asked, answered, and answered with a one.
-    """
+    """Answers to a threshold question: how many users were asked, answered, and answered with a one."""
 
     query: Query
     asked: int
@@ -81,16 +73,9 @@ class Answered:
 class Signs:
     """Answers to a tree question through the Hadamard encoding.
 
-    Parameters
-    ----------
-    query : TreeQuery
-        The question.
-    asked : int
-        How many users were asked.
-    level_users : tuple of int
-        How many answered at each level.
-    rows, sums : tuples of arrays
-        For each level the rows that were drawn, and the sum of signs at each.
+    asked:       how many users were asked.
+    level_users: how many answered at each level.
+    rows, sums:  for each level the rows that were drawn, and the sum of signs at each.
     """
 
     query: TreeQuery
@@ -141,12 +126,7 @@ class Partition(Protocol):
 class PartitionedPopulation:
     """Many partitions as one population. Engines say how they are called: one after the other here.
 
-    Parameters
-    ----------
-    partitions : sequence of Partition
-        Each with its own users.
-    campaign : str
-        Names this run in the partitions' books: the same name again gives the same answers again.
+    campaign: names this run in the partitions' books: the same name again gives the same answers again.
     """
 
     def __init__(self, partitions: Sequence[Partition], *, campaign: str) -> None:

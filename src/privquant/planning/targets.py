@@ -25,24 +25,15 @@ DEFAULT = {trust: f"{DEFAULT_PROTOCOL}/{trust}" for trust in ("local", "shuffle"
 class Target:
     """One quantile of a plan, on typical data, or on data like the pilot's where the plan was simulated.
 
-    Parameters
-    ----------
-    quantile : float
-        Which.
-    expected : float
-        The rank error that half of the collections stay within.
-    alpha : float
-        The rank error planned for: the plan's, or where that was the unknown this quantile's own.
-    success : float
-        The share of collections that stay within alpha: the plan's confidence, or more where another quantile
-        needs more users, or where alpha reaches the end of the ranks.
-    value, low, high : int, float or None
-        By the pilot: its own quantile, and the values between which as many collections find the answer (None: no
-        bound). They are a little wider than alpha: the people asked differ from those of the pilot, and both are
-        samples.
-    width : float, optional
-        The width of rank that half of the certified intervals stay within; None without one, or where half have
-        an open end.
+    expected: the rank error that half of the collections stay within.
+    alpha:    the rank error planned for: the plan's, or where that was the unknown this quantile's own.
+    success:  the share of collections that stay within alpha: the plan's confidence, or more where another quantile
+              needs more users, or where alpha reaches the end of the ranks.
+    value, low, high: by the pilot: its own quantile, and the values between which as many collections find the
+              answer (None: no bound). They are a little wider than alpha: the people asked differ from those of the
+              pilot, and both are samples.
+    width:    the width of rank that half of the certified intervals stay within; None without one, or where half
+              have an open end.
     """
 
     quantile: float
