@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from privquant import wire
 from privquant.aggregator import shuffle_rounds
 from privquant.aggregator.alarms import EXAMPLE, alarms
 from privquant.aggregator.peer import check_peer
@@ -33,28 +34,18 @@ from privquant.domain import Domain
 from privquant.messages import Estimate, Query
 from privquant.planning.statement import liars_in_a_run
 from privquant.privacy.coin import real_epsilon
-from privquant.wire import (
-    Manifest,
-    SealKey,
-    Shuffle,
-    SignatureError,
-    WireError,
-    announcements,
-    fingerprint,
-    open_announcement,
-)
 
 
 def shuffled_terms(
-    draft: ShuffleDraft, protocol: str, domain: Domain, users: int, epsilon: float, seal: SealKey
-) -> Shuffle:
+    draft: ShuffleDraft, protocol: str, domain: Domain, users: int, epsilon: float, seal: wire.SealKey
+) -> wire.Shuffle:
     """What a new manifest says about rounds, shuffler and seal."""
     check_peer(draft.address)
     rounds = planned_rounds(protocol, domain, users=users, epsilon=epsilon, draft=draft)
-    return Shuffle(draft.delta, rounds, draft.address, draft.key, seal, float(draft.colluding))
+    return wire.Shuffle(draft.delta, rounds, draft.address, draft.key, seal, float(draft.colluding))
 
 
-def check_shuffled(manifest: Manifest) -> None:
+def check_shuffled(manifest: wire.Manifest) -> None:
     """InvalidInput if the campaign cannot run, or does not keep what it says."""
     build_shuffled(manifest)
     check_rounds(manifest)
@@ -64,7 +55,7 @@ def check_shuffled(manifest: Manifest) -> None:
 class Looked:
     """A campaign's rounds as of one moment, and what follows from them."""
 
-    manifest: Manifest
+    manifest: wire.Manifest
     rows: list[RoundRow]
 
     @property
@@ -103,12 +94,12 @@ def counts_shown(counts: Iterable[Counts]) -> list[dict[str, Any]]:
     ]
 
 
-async def look(engine: AsyncEngine, number: int, manifest: Manifest) -> Looked:
+async def look(engine: AsyncEngine, number: int, manifest: wire.Manifest) -> Looked:
     async with reading(engine) as db:
         return Looked(manifest, await shuffle_rounds.read_rounds(db, number))
 
 
-async def shown(engine: AsyncEngine, number: int, manifest: Manifest) -> dict[str, Any]:
+async def shown(engine: AsyncEngine, number: int, manifest: wire.Manifest) -> dict[str, Any]:
     """What `show` has of a shuffled campaign beyond id and state."""
     found = await look(engine, number, manifest)
     return await asyncio.to_thread(_shown, found)
@@ -124,7 +115,7 @@ def _shown(found: Looked) -> dict[str, Any]:
         alarmed.append(f"{unopened} reports in the batches did not open: not sealed to the question they came for")
     return {
         "manifest": manifest.to_dict(),
-        "key_fingerprint": fingerprint(manifest.issuer),
+        "key_fingerprint": wire.fingerprint(manifest.issuer),
         "heard": sum(row.answered for row in found.rows),
         "planned_users": manifest.planned_users,
         "tokens": 0,
@@ -138,7 +129,7 @@ def _shown(found: Looked) -> dict[str, Any]:
         "alarms": alarmed,
         "shuffle": {
             "shuffler": terms.address,
-            "shuffler_fingerprint": fingerprint(terms.key),
+            "shuffler_fingerprint": wire.fingerprint(terms.key),
             "guarantee": guarantee.to_dict(),
             "table": guarantee.table(),
             "planned_rounds": len(terms.rounds),
@@ -179,7 +170,7 @@ def _round(row: RoundRow, needed: int) -> dict[str, Any]:
     }
 
 
-async def exported(engine: AsyncEngine, number: int, manifest: Manifest, envelope: bytes) -> dict[str, Any]:
+async def exported(engine: AsyncEngine, number: int, manifest: wire.Manifest, envelope: bytes) -> dict[str, Any]:
     """Manifest, rounds and estimates."""
     found = await look(engine, number, manifest)
 
@@ -195,7 +186,7 @@ async def exported(engine: AsyncEngine, number: int, manifest: Manifest, envelop
 
 
 async def verified(
-    engine: AsyncEngine, number: int, manifest: Manifest, served: dict[Query, tuple[int, int]]
+    engine: AsyncEngine, number: int, manifest: wire.Manifest, served: dict[Query, tuple[int, int]]
 ) -> dict[str, Any]:
     """Rebuild everything from the rounds and compare: counts, batches, announcements, every question asked."""
     found = await look(engine, number, manifest)
@@ -224,10 +215,10 @@ def _verified(found: Looked, served: dict[Query, tuple[int, int]]) -> dict[str, 
     }
 
 
-def _chain(manifest: Manifest, rows: list[RoundRow]) -> bool:
+def _chain(manifest: wire.Manifest, rows: list[RoundRow]) -> bool:
     """Whether the announcements are signed, one a round, each following the one before."""
     try:
-        signed = [open_announcement(row.envelope, manifest) for row in rows]
-    except (SignatureError, WireError):
+        signed = [wire.open_announcement(row.envelope, manifest) for row in rows]
+    except (wire.SignatureError, wire.WireError):
         return False
-    return signed == announcements(manifest.id, [row.threshold for row in rows])
+    return signed == wire.announcements(manifest.id, [row.threshold for row in rows])

@@ -23,21 +23,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from privquant import wire
+from privquant.device import limits
 from privquant.device.answer_states import Event, State
 from privquant.device.invited import manifest_of, origin_of, read_invite, with_code
 from privquant.device.ledger import Ledger
 from privquant.device.ledger_format import Answer
-from privquant.device.limits import (
-    check_address,
-    check_budget,
-    check_campaign,
-    check_coin,
-    check_shuffled,
-    most_spent,
-    shuffle_rule,
-    spent_on,
-    total,
-)
 from privquant.device.policy import Policy, Rule, default_ledger
 from privquant.device.questions import ask
 from privquant.device.receipts import Receipt, receipt_of
@@ -105,11 +95,10 @@ class Device:
         campaign = invite.campaign_id
         manifest = manifest_of(invite, caller)
         rule = self._rule(manifest.measurement)
-        check_campaign(rule, manifest)
-        check_address(manifest, invite.base)
-        check_budget(
-            rule, campaign, manifest.measurement, most_spent(manifest), self.ledger.answers(manifest.measurement)
-        )
+        limits.check_campaign(rule, manifest)
+        limits.check_address(manifest, invite.base)
+        so_far = self.ledger.answers(manifest.measurement)
+        limits.check_budget(rule, campaign, manifest.measurement, limits.most_spent(manifest), so_far)
         index = manifest.domain.index(value)
         token = self._token(invite)
         if invite.link is not None:
@@ -118,7 +107,7 @@ class Device:
 
         def throw(so_far: Sequence[Answer]) -> Answer:
             # Again, now under the lock: another process may have answered while this one was asking.
-            check_budget(rule, campaign, manifest.measurement, question.costs, so_far)
+            limits.check_budget(rule, campaign, manifest.measurement, question.costs, so_far)
             return question.answer(respond(Coin(question.coin), index, question.threshold))
 
         return self.ledger.prepare(manifest.measurement, campaign, throw)
@@ -151,9 +140,9 @@ class Device:
                 "one-answer", "an answer to this campaign was drawn under another invite; only that one can send it"
             )
         if answer.shuffled is None:
-            check_coin(rule, answer.coin)
+            limits.check_coin(rule, answer.coin)
         else:
-            check_shuffled(rule, shuffle_rule(rule), spent_on(answer), answer.coin)
+            limits.check_shuffled(rule, limits.shuffle_rule(rule), limits.spent_on(answer), answer.coin)
             if answer.shuffled.shuffler != invite.base:
                 raise ManifestRefused(
                     "shuffler-address",
@@ -171,7 +160,7 @@ class Device:
         return rule
 
     def _receipt(self, rule: Rule, answer: Answer, status: str) -> Receipt:
-        return receipt_of(rule, answer, status, total(self.ledger.answers(answer.measurement)))
+        return receipt_of(rule, answer, status, limits.total(self.ledger.answers(answer.measurement)))
 
 
 def respond(coin: Coin, index: int, threshold: int) -> int:

@@ -15,7 +15,7 @@ pilot makes values of ranks.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -218,16 +218,10 @@ def _given(
     if len(missing) != 1:
         told = ", ".join(name for name, value in asked.items() if value is not None) or "none of them"
         raise InvalidInput(f"give all but one of {', '.join(UNKNOWNS)}; got {told}")
-    given: dict[str, float] = {}
-    if users is not None:
-        given["users"] = check_count(users, "users", 1)
-    if alpha is not None:
-        given["alpha"] = check_probability(alpha, "alpha")
-    if epsilon is not None:
-        given["epsilon"] = check_epsilon(epsilon)
-    if confidence is not None:
-        given["confidence"] = check_probability(confidence, "confidence")
-    return missing[0], given
+    checks: dict[str, Callable[[float, str], float]]
+    checks = {"users": lambda users, name: check_count(users, name, 1), "epsilon": check_epsilon}
+    known = {name: value for name, value in asked.items() if value is not None}
+    return missing[0], {name: checks.get(name, check_probability)(value, name) for name, value in known.items()}
 
 
 def _pace(

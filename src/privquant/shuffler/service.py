@@ -171,8 +171,5 @@ class Service(Repeating):
             say("round forwarded", campaign=view.row.id[:16], round=number, reports=row[2])
 
     def _send_batch(self, campaign: int, row: tuple[int, str, int], peer: forwarding.Peer) -> str:
-        db = connect(self.settings.file)
-        try:
+        with contextlib.closing(connect(self.settings.file)) as db:
             return forwarding.send_batch(db, campaign, row, peer)
-        finally:
-            db.close()

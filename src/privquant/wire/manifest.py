@@ -163,9 +163,9 @@ class Manifest:
             raise WireError("a protocol's options are a JSON object")
         if not isinstance(form["quantiles"], list) or len(form["quantiles"]) > 100:
             raise WireError("quantiles is a list of at most 100 decimal strings")
+        as_they_are = ("measurement", "question", "planned_users", "opens", "deadline", "issuer", "nonce")
         return cls(
-            measurement=form["measurement"],
-            question=form["question"],
+            **{name: form[name] for name in as_they_are},
             domain=domain_from_wire(form["domain"]),
             quantiles=tuple(real_from_wire(q, "quantile") for q in form["quantiles"]),
             epsilon=real_from_wire(form["epsilon"], "epsilon"),
@@ -176,12 +176,7 @@ class Manifest:
             protocol=protocol["name"],
             options=tuple(sorted(protocol["options"].items())),
             interval=None if form["interval"] is None else real_from_wire(form["interval"], "interval"),
-            planned_users=form["planned_users"],
-            waves=Waves(waves["count"], waves["seconds"]),
-            opens=form["opens"],
-            deadline=form["deadline"],
-            issuer=form["issuer"],
-            nonce=form["nonce"],
+            waves=Waves(**waves),
             version=version,
             shuffle=shuffle,
         )

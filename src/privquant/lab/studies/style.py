@@ -117,6 +117,11 @@ def panels(columns: int, rows: int = 1, *, height: float = 1.0, width: float = 1
     return made, [axes for line in grid for axes in line]
 
 
+def bars(axes: Any, x: Sequence[float], y: Sequence[float], error: Sequence[float], **line: Any) -> None:
+    """Points with error bars."""
+    axes.errorbar(x, y, yerr=error, capsize=2, elinewidth=0.9, **line)
+
+
 def legend_below(figure: Any, axes: Any, *, columns: int = 3, more: Sequence[Any] = ()) -> None:
     """One legend for all panels, under them."""
     handles, labels = axes.get_legend_handles_labels()

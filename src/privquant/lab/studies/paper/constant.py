@@ -38,17 +38,9 @@ def _cells(n: int, size: int, effort: Effort) -> list[Cell]:
 
 def _success(axes: Any, found: Results, epsilon: float, colour: str, marker: str) -> None:
     for _, pairs in lines(found.where(lambda cell: cell.epsilon == epsilon)):
-        rates = [outcome.success_rate(style.ALPHA) for _, outcome in pairs]
-        axes.errorbar(
-            [note(cell, "c") for cell, _ in pairs],
-            [rate.value for rate in rates],
-            yerr=[rate.error for rate in rates],
-            color=colour,
-            marker=marker,
-            capsize=2,
-            elinewidth=0.9,
-            label=f"ε = {epsilon:g}",
-        )
+        rates, errors = zip(*(outcome.success_rate(style.ALPHA) for _, outcome in pairs), strict=True)
+        constants = [note(cell, "c") for cell, _ in pairs]
+        style.bars(axes, constants, rates, errors, color=colour, marker=marker, label=f"ε = {epsilon:g}")
 
 
 def _distribution(axes: Any, found: Results) -> None:

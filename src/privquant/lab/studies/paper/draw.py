@@ -24,15 +24,9 @@ def error_bars(
 ) -> None:
     """Success rates with the paper's error bars: one standard deviation of the rate."""
     for label, pairs in lines(found):
-        rates = [outcome.success_rate(alpha) for _, outcome in pairs]
-        axes.errorbar(
-            [x(cell) for cell, _ in pairs],
-            [rate.value for rate in rates],
-            yerr=[rate.error for rate in rates],
-            label=label,
-            capsize=2,
-            elinewidth=0.9,
-            **look_of(label, mechanisms).line(),
+        values, errors = zip(*(outcome.success_rate(alpha) for _, outcome in pairs), strict=True)
+        style.bars(
+            axes, [x(cell) for cell, _ in pairs], values, errors, **look_of(label, mechanisms).line(label=label)
         )
 
 
@@ -79,14 +73,9 @@ def mean_errors(axes: Any, found: Results, mechanisms: Sequence[Mechanism], x: C
     smallest = 1.0
     for label, pairs in lines(found):
         errors = [outcome.rank_errors() for cell, outcome in pairs]
-        axes.errorbar(
-            [x(cell) for cell, _ in pairs],
-            [e.mean() for e in errors],
-            yerr=[e.std() / np.sqrt(e.size) for e in errors],
-            label=label,
-            capsize=2,
-            elinewidth=0.9,
-            **look_of(label, mechanisms).line(),
+        means, deviations = [e.mean() for e in errors], [e.std() / np.sqrt(e.size) for e in errors]
+        style.bars(
+            axes, [x(cell) for cell, _ in pairs], means, deviations, **look_of(label, mechanisms).line(label=label)
         )
         smallest = min(smallest, *(e.mean() for e in errors if e.any()), 1.0)
     axes.set_yscale("log")
