@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from privquant.cli._domain import domain_of
+from privquant.cli._out import new_private_file
 from privquant.cli._quantiles import quantiles_of
 from privquant.cli._server import call
 from privquant.errors import InvalidInput, PrivquantError
@@ -226,27 +226,20 @@ def invites(
     planned = call(server, "GET", f"/v1/campaigns/{identity}")["planned_users"]
     if number > _AMPLE * planned and not yes:
         typer.confirm(f"Make {number:,} invites, where {planned:,} people are planned for?", abort=True)
-    try:
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError as error:
-        raise InvalidInput(f"{file} cannot be made: {error.strerror}") from error
     written = 0
     try:
-        with os.fdopen(handle, "w") as out, _bar(number) as advance:
-            out.write("invite\n")
+        with new_private_file(file) as out, _bar(number) as advance:
             while written < number:
                 count = min(_CALL, number - written)
                 lines = call(server, "POST", f"/v1/campaigns/{identity}/invites", {"count": count})
-                out.write(lines.partition("\n")[2])
+                out.write(lines.partition("\n")[2] if written else lines)  # the first line is the column's name
                 out.flush()
                 written += count
                 advance(written)
-    except BaseException as error:
+    except PrivquantError as error:
         if not written:
-            file.unlink()  # nothing is in it, and a second try must find its name free
-        elif isinstance(error, PrivquantError):
-            raise type(error)(f"{error}; the first {written:,} invites are in {file}") from error
-        raise
+            raise
+        raise type(error)(f"{error}; the first {written:,} invites are in {file}") from error
     typer.echo(f"{number:,} invites written to {file}", err=True)
 
 

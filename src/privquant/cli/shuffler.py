@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privquant.cli._out import new_private_file
 from privquant.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -174,17 +174,9 @@ def invites(
     from privquant.shuffler.invites import find, invite
 
     settings = _existing(data)
-    try:
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError as error:
-        raise InvalidInput(f"{file} cannot be made: {error.strerror}") from error
-    try:
-        with os.fdopen(handle, "w") as out, opened(settings.file) as db:
-            urls = invite(db, KeyRing(settings.keys), find(db, campaign), number)
-            out.write("invite\n" + "".join(url + "\n" for url in urls))
-    except BaseException:
-        file.unlink()  # a second try must find its name free
-        raise
+    with new_private_file(file) as out, opened(settings.file) as db:
+        urls = invite(db, KeyRing(settings.keys), find(db, campaign), number)
+        out.write("invite\n" + "".join(url + "\n" for url in urls))
     typer.echo(f"{number:,} invites written to {file}", err=True)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from privquant.planning.calibration import CALIBRATED_DELTA, Calibration, calibration
+from privquant.planning.calibration import CALIBRATED_DELTA, Calibration, Setting, calibration
 from privquant.planning.paces import AT_LEISURE, Pace
 from privquant.planning.pilot import Pilot
 from privquant.validation import check_choice
@@ -47,6 +47,11 @@ class Job:
 
     def table(self, name: str) -> Calibration:
         return calibration(name, self.source)
+
+    def setting(self, full: dict[str, float], q: float) -> Setting:
+        """A full plan for one quantile of this job, as the laws are asked about it."""
+        named: Setting = {"users": full["users"], "epsilon": full["epsilon"], "quantile": q, "size": self.size}
+        return {**named, "delta": self.delta, "pace": self.pace}
 
 
 def solve(unknown: str, given: dict[str, float], holds: Holds) -> float | None:
@@ -97,19 +102,8 @@ def failure(
     if job.pilot is not None:
         below, above, _, _ = job.pilot.reach(q, full["alpha"])
         ties = False
-    return job.table(name).failure(
-        kind,
-        below,
-        above,
-        users=full["users"],
-        epsilon=full["epsilon"],
-        quantile=q,
-        size=job.size,
-        delta=job.delta,
-        pace=job.pace,
-        ties=ties,
-        population=population,
-    )
+    asked = job.setting(full, q)
+    return job.table(name).failure(kind, below, above, ties=ties, population=population, **asked)
 
 
 def by_measurement(name: str, kind: str, job: Job, *, ties: bool = True, population: bool = False) -> Holds:

@@ -69,9 +69,8 @@ def _target(unknown: str, full: dict[str, float], job: Job, trust: str, q: float
     kept = 1.0 - failure(name, "typical", job, q, {**full, "alpha": alpha})
     width = None
     if job.pace.interval is not None:
-        width = job.table(name).interval_width(
-            0.5, users=full["users"], epsilon=full["epsilon"], quantile=q, size=job.size, pace=job.pace
-        )
+        setting = replace(job, pace=replace(job.pace, interval=None)).setting(full, q)
+        width = job.table(name).interval_width(0.5, job.pace.interval, **setting)
     value = low = high = None
     if job.pilot is not None:
         value = job.pilot.quantile(q)

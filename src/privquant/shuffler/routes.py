@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from privquant import wire
 from privquant.aggregator.causes import Unavailable
@@ -50,22 +51,17 @@ class View:
         self.answers: dict[int, bytes] = {}
 
 
+@dataclass
 class Routes:
     """Answers out of the joined campaigns, a group commit and the store."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        store: Store,
-        group: GroupCommit[Ask, Outcome],
-        view_of: Callable[[str], Awaitable[View | None]],
-        on_change: Callable[[], None],
-    ) -> None:
-        self._settings = settings
-        self._store = store
-        self._group = group
-        self._view_of = view_of
-        self._on_change = on_change
+    _settings: Settings
+    _store: Store
+    _group: GroupCommit[Ask, Outcome]
+    _view_of: Callable[[str], Awaitable[View | None]]
+    _on_change: Callable[[], None]
+
+    def __post_init__(self) -> None:
         self._serve: dict[wire.Route, Callable[[View, bytes], Awaitable[Reply]]] = {
             wire.MANIFEST: self._manifest,
             wire.CLAIMS: self._claim,

@@ -2,13 +2,8 @@
 
 The result is `privquant/planning/calibration.json`; `privquant calibrate` makes it anew. Settings (users, epsilon,
 quantile, size of the domain, delta) are spread evenly over all that people plan for, and every run has users drawn
-for it alone, from three families of data:
-
-    typical   smooth: no value near the quantile is shared by many, and there is no gap
-    lumpy     rounded, crowded on some values, with gaps, or filling a tiny part of the domain
-    hardest   a cliff: all hangs on one value (`privquant.lab.studies.cliff`)
-
-A law (`privquant.planning.law`) is fitted to all runs of a family at once.
+for it alone, from the families of data of `privquant.planning.calibration`. A law (`privquant.planning.law`) is
+fitted to all runs of a family at once.
 """
 
 from __future__ import annotations
