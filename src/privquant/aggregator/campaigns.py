@@ -10,6 +10,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import delete, insert, select, text, update
@@ -68,6 +69,7 @@ class WrongState(PrivquantError):
     """The campaign's state does not allow the act."""
 
 
+@dataclass
 class Campaigns:
     """Acts on the campaigns of one store.
 
@@ -76,22 +78,14 @@ class Campaigns:
     waiting: how many devices wait for their turn in a campaign, and how long others had waited.
     """
 
-    def __init__(
-        self,
-        engine: AsyncEngine,
-        store: DeviceStore,
-        keys: KeyRing,
-        url: str,
-        *,
-        behind: int = STEP,
-        waiting: Callable[[str], tuple[int, float]] = lambda _campaign: (0, 0.0),
-    ) -> None:
-        self.engine = engine
-        self.store = store
-        self.keys = keys
-        self.url = url
-        self.behind = behind
-        self._waiting = waiting
+    engine: AsyncEngine
+    store: DeviceStore
+    keys: KeyRing
+    url: str
+    behind: int = STEP
+    waiting: Callable[[str], tuple[int, float]] = lambda _campaign: (0, 0.0)
+
+    def __post_init__(self) -> None:
         self._alarms, self._alarms_until = 0, 0.0
         self._alarm_at_the_end: dict[str, bool] = {}
 
@@ -216,7 +210,7 @@ class Campaigns:
         }
 
     def _pace(self, identity: str, share: float, heard: int) -> dict[str, Any]:
-        waiting, seconds = self._waiting(identity)
+        waiting, seconds = self.waiting(identity)
         return {
             "share": share,
             "at_a_time": at_a_time(share, heard),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -29,16 +30,16 @@ from privquant.protocols.base import ThresholdProtocol
 _CHUNK = 256  # reports opened before other requests get a turn
 
 
+@dataclass
 class BatchRoutes:
     """The routes `batches` and `notices`. on_end: called when a round is over, so that the next is announced."""
 
-    def __init__(
-        self, engine: AsyncEngine, cache: CampaignCache, keys: KeyRing, on_end: Callable[[], None]
-    ) -> None:
-        self._on_end = on_end
-        self._engine = engine
-        self._cache = cache
-        self._keys = keys
+    _engine: AsyncEngine
+    _cache: CampaignCache
+    _keys: KeyRing
+    _on_end: Callable[[], None]
+
+    def __post_init__(self) -> None:
         self._counting: dict[tuple[int, int], asyncio.Lock] = {}
         self._protocols: dict[str, ThresholdProtocol] = {}
 

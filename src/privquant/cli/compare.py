@@ -46,15 +46,11 @@ def compare(
     studies = list(TABLES.values()) if table == "all" else [TABLES[table]]
     wanted = runs(trials, data_sets, 20 if quick else 1)
     cells = [cell for study in studies for cell in study.cells(wanted)]
-    try:
-        with executor_of(engine, workers) as executor:
-            results = run_cells(
-                cells, seed=seed, workers=workers, executor=executor, out=out, resume=resume, progress=True
-            )
-    except KeyboardInterrupt:
-        kept = "finished cells are kept; go on with --resume" if out else "nothing is kept without --out"
-        typer.echo(f"interrupted: {kept}", err=True)
-        raise typer.Exit(130) from None
+    kept = "finished cells are kept; go on with --resume" if out else "nothing is kept without --out"
+    with executor_of(engine, workers, kept) as executor:
+        results = run_cells(
+            cells, seed=seed, workers=workers, executor=executor, out=out, resume=resume, progress=True
+        )
     for study in studies:
         typer.echo(study.report(results))
     if figure is not None:

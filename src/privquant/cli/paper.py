@@ -30,21 +30,9 @@ def paper(
         for known in catalogue().values():
             typer.echo(f"{known.name:22} {known.place:32} {known.title}")
         return
-    try:
-        with executor_of(engine, workers) as executor:
-            done = regenerate(
-                figure,
-                out=out,
-                quick=quick,
-                seed=seed,
-                workers=workers,
-                executor=executor,
-                resume=resume,
-                progress=True,
-            )
-    except KeyboardInterrupt:
-        typer.echo("interrupted: finished cells are kept; go on with --resume", err=True)
-        raise typer.Exit(130) from None
+    with executor_of(engine, workers, "finished cells are kept; go on with --resume") as executor:
+        running: dict[str, Any] = {"workers": workers, "executor": executor, "resume": resume, "progress": True}
+        done = regenerate(figure, out=out, quick=quick, seed=seed, **running)
     if done.comparison:
         _show(done.comparison)
     typer.echo(f"{len(done.files)} files written to {out}")

@@ -16,6 +16,7 @@ from privquant.planning.shuffled_coins import coin_of_round, rounds_of
 from privquant.privacy.coin import Coin
 from privquant.protocols.base import Protocol
 from privquant.protocols.isotonic.protocol import Isotonic
+from privquant.validation import one_or_several
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,7 @@ class ShuffledRounds:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        quantile = self.quantiles[0] if len(self.quantiles) == 1 else list(self.quantiles)
-        named = {"protocol": self.protocol, "epsilon": self.epsilon, "quantile": quantile}
+        named = {"protocol": self.protocol, "epsilon": self.epsilon, "quantile": one_or_several(self.quantiles)}
         return {**named, "delta": self.delta, "method": "planner's grid"}
 
     def __call__(self, domain: Domain, users: int) -> Protocol:
@@ -41,7 +41,7 @@ class ShuffledRounds:
             domain,
             users=users,
             epsilon=max(local.values()),
-            quantile=self.quantiles[0] if len(self.quantiles) == 1 else list(self.quantiles),
+            quantile=one_or_several(self.quantiles),
             guarantee=Guarantee("local", max(local.values())),
             rounds=[(size, Coin.of(local[size]).threshold) for size in sizes],
         )

@@ -28,14 +28,8 @@ class Mechanism:
     options: dict[str, Any] = field(default_factory=dict)
 
     def cell(self, data: DataSet, epsilon: float, **more: Any) -> Cell:
-        return Cell.of(
-            data,
-            self.protocol,
-            epsilon,
-            label=self.label,
-            options={**self.options, **more.pop("options", {})},
-            **more,
-        )
+        options = self.options | more.pop("options", {})
+        return Cell.of(data, self.protocol, epsilon, label=self.label, options=options, **more)
 
 
 BAYESS = Mechanism("DpBayeSS", "bayess", look("bayess"), {"behaviour": "published"})
