@@ -18,7 +18,6 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from privquant.device.ledger import sync_directory
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.wire import fingerprint, public_key_of
 
@@ -172,4 +171,8 @@ def _write_private(path: Path, content: bytes) -> None:
     finally:
         os.close(handle)
     os.replace(fresh, path)
-    sync_directory(path.parent)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
