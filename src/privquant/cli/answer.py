@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from privquant.cli._options import AsJson
 from privquant.domain import Domain, Integers
 from privquant.errors import InvalidInput, MissingDependency
 
@@ -47,7 +48,7 @@ def answer(
     ] = None,
     code: Annotated[str | None, typer.Option(help="The code of an open link that needs one.")] = None,
     patience: Annotated[float, typer.Option(help="Seconds to go on trying before giving up for now.")] = 60.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Answer the question of an invite with one bit, through a biased coin, if the policy allows it.
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from privquant.cli._domain import domain_of
+from privquant.cli._options import AsJson, Identity, InvitesFile, Number, Places, WithCode, Yes
 from privquant.cli._out import new_private_file
 from privquant.cli._quantiles import quantiles_of
 from privquant.cli._server import call
@@ -23,7 +24,6 @@ _CALL = 100_000  # invites a request
 _AMPLE = 10  # more invites than this many for each person planned is likely a slip of the finger
 
 Server = Annotated[str, typer.Option(envvar="PRIVQUANT_SERVER", help="Address of the server's admin port.")]
-Identity = Annotated[str, typer.Argument(help="The campaign's id, or enough of its start to be the only one.")]
 HERE = "http://127.0.0.1:8471"
 
 
@@ -135,9 +135,7 @@ def create(
     typer.echo(made["id"])
 
 
-def show_all(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, server: Server = HERE
-) -> None:
+def show_all(as_json: AsJson = False, server: Server = HERE) -> None:
     """List campaigns."""
     found = call(server, "GET", "/v1/campaigns")
     if as_json:
@@ -151,11 +149,7 @@ def show_all(
         typer.echo(f"{line['id'][:16]}  {line['state']:<7} {heard:<20} {line['measurement']}{alarm}")
 
 
-def show(
-    campaign: Identity,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    server: Server = HERE,
-) -> None:
+def show(campaign: Identity, as_json: AsJson = False, server: Server = HERE) -> None:
     """Show a campaign's progress and its estimates."""
     found = call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}")
     if as_json:
@@ -214,8 +208,8 @@ def _kept(found: dict[str, Any]) -> str:
 
 def invites(
     campaign: Identity,
-    number: Annotated[int, typer.Argument(help="How many one-time invites.")],
-    file: Annotated[Path, typer.Argument(help="CSV file to write; it must not exist.")],
+    number: Number,
+    file: InvitesFile,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask, however many.")] = False,
     server: Server = HERE,
 ) -> None:
@@ -258,12 +252,7 @@ def _bar(total: int) -> Iterator[Callable[[int], None]]:
         yield lambda done: bar.update(task, completed=done)
 
 
-def link(
-    campaign: Identity,
-    places: Annotated[int, typer.Argument(help="How many may answer through it.")],
-    code: Annotated[bool, typer.Option("--code", help="It needs a code beside it, which is printed too.")] = False,
-    server: Server = HERE,
-) -> None:
+def link(campaign: Identity, places: Places, code: WithCode = False, server: Server = HERE) -> None:
     """Print one open link for many people. A new one replaces the old.
 
     Whoever has the link can answer through it, and more than once: for one answer a person hand out invites.
@@ -284,11 +273,7 @@ def _turn(name: str) -> Any:
     return turn
 
 
-def close(
-    campaign: Identity,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    server: Server = HERE,
-) -> None:
+def close(campaign: Identity, yes: Yes = False, server: Server = HERE) -> None:
     """Count nothing any more. A closed campaign cannot be opened again; `pause` can be taken back."""
     identity = _whole(server, campaign)
     if not yes:
@@ -303,7 +288,7 @@ def export(campaign: Identity, server: Server = HERE) -> None:
 
 def merge(
     exports: Annotated[list[Path], typer.Argument(help="What `campaign export` wrote at each aggregator.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Add up the counts of several aggregators of one campaign, and print what they say. Needs no server.
 
@@ -356,11 +341,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def delete(
-    campaign: Identity,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    server: Server = HERE,
-) -> None:
+def delete(campaign: Identity, yes: Yes = False, server: Server = HERE) -> None:
     """Erase a closed campaign: tokens, reports, counts; exit code 1 if bytes may be left in the store's files."""
     identity = _whole(server, campaign)
     state = call(server, "GET", f"/v1/campaigns/{identity}")["state"]

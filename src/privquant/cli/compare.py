@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from privquant.cli._engine import Engine, executor_of
+from privquant.cli._options import Workers
 from privquant.cli._out import check_out
 from privquant.errors import InvalidInput
 from privquant.validation import check_choice
@@ -20,7 +21,7 @@ def compare(
     trials: Annotated[int, typer.Option(help="Runs a cell.")] = 4000,
     data_sets: Annotated[int, typer.Option(help="Drawn data sets a cell, among which the runs divide.")] = 500,
     seed: Annotated[int, typer.Option(help="Root seed; every cell derives its own from it.")] = 1,
-    workers: Annotated[int, typer.Option(help="Processes; 0 is all cores. The numbers do not depend on it.")] = 0,
+    workers: Workers = 0,
     engine: Engine = None,
     quick: Annotated[bool, typer.Option("--quick", help="A twentieth of the runs.")] = False,
     out: Annotated[Path | None, typer.Option(help="Also write every cell here, as .csv or .parquet.")] = None,

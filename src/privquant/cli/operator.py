@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import click
 import typer
 
+from privquant.cli._options import BackupFolder, Yes
 from privquant.errors import InvalidInput, PrivquantError
 
 if TYPE_CHECKING:
@@ -140,11 +141,7 @@ def backup(
     typer.echo(f"copied to {target}", err=True)
 
 
-def restore(
-    source: Annotated[Path, typer.Argument(help="Folder made by `backup`.")],
-    data: Data = None,
-    database: Database = None,
-) -> None:
+def restore(source: BackupFolder, data: Data = None, database: Database = None) -> None:
     """Make a backup the store of an empty data folder."""
     from privquant.aggregator.backup import restore as put_back
 
@@ -155,7 +152,7 @@ def restore(
 
 def schema(
     to: Annotated[str | None, typer.Option(help="Turn the tables back to this older schema.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     data: Data = None,
     database: Database = None,
 ) -> None:

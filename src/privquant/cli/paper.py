@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from privquant.cli._engine import Engine, executor_of
+from privquant.cli._options import Workers
 from privquant.cli._table import table_of
 
 
@@ -18,7 +19,7 @@ def paper(
     show: Annotated[bool, typer.Option("--list", help="List the figures and stop.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer trials and a thinner grid: some minutes.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("out/paper"),
-    workers: Annotated[int, typer.Option(help="Processes; 0 is all cores. The numbers do not depend on it.")] = 0,
+    workers: Workers = 0,
     engine: Engine = None,
     seed: Annotated[int, typer.Option(help="Root seed of the simulations.")] = 2024,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from privquant.cli._options import Yes
 from privquant.cli._out import check_out
 from privquant.cli.answer import device_needed, said_no
 from privquant.errors import InvalidInput
@@ -43,7 +44,7 @@ def policy(
             help="Of a shuffled campaign: the most that is revealed if shuffler and issuer work together."
         ),
     ] = MOST_LOCAL_EPSILON,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     patience: Annotated[float, typer.Option(help="Seconds to go on trying before giving up for now.")] = 60.0,
 ) -> None:
     """Show what an invite asks and write, if you agree, the policy that allows one answer to it and nothing else.

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from privquant.cli._engine import Engine, executor_of
+from privquant.cli._options import Workers
 from privquant.errors import InvalidInput
 
 
@@ -39,7 +40,7 @@ def sweep(
     answers: Annotated[
         Path | None, typer.Option(help="Also write one row a trial here (.csv or .parquet).")
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes; 0 is all cores. The numbers do not depend on it.")] = 0,
+    workers: Workers = 0,
     engine: Engine = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted sweep.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace tables that are there.")] = False,

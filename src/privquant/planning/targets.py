@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from privquant.planning.pilot import Pilot, lower_edge
+from privquant.planning.pilot import Pilot
 from privquant.planning.solving import Job, failure, solve
 from privquant.protocols.registry import DEFAULT_PROTOCOL
 
@@ -126,7 +126,7 @@ def _simulated(fitted: tuple[Target, ...], unknown: str, full: dict[str, float],
                 expected=float(np.median(errors)),
                 alpha=alpha,
                 success=kept,
-                low=None if alpha >= q else lower_edge(domain, low),
+                low=None if alpha >= q else domain.lower_edge(low),
                 high=None if alpha >= 1.0 - q else domain.value(high),
             )
         )

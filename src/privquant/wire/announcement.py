@@ -43,12 +43,8 @@ class Announcement:
     previous: str
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "campaign": self.campaign,
-            "round": self.round,
-            "threshold": whole_to_wire(self.threshold),
-            "previous": self.previous,
-        }
+        form = {name: getattr(self, name) for name in self.__slots__}
+        return form | {"threshold": whole_to_wire(self.threshold)}
 
     @property
     def id(self) -> str:
@@ -57,7 +53,7 @@ class Announcement:
 
     @classmethod
     def from_dict(cls, form: Any) -> Announcement:
-        exact_fields(form, ("campaign", "round", "threshold", "previous"), "announcement")
+        exact_fields(form, cls.__slots__, "announcement")
         return cls(
             check_hash(form["campaign"], "campaign"),
             check_round(form["round"]),
