@@ -38,15 +38,11 @@ def _cells(effort: Effort) -> list[Cell]:
     made = []
     for mechanism in _mechanisms():
         padded = mechanism.label.endswith(PADDED)
+        asked = [("quantile", EPSILON, q) for q in effort.thin(QUANTILES)]
+        asked += [("epsilon", epsilon, HIGH) for epsilon in effort.epsilons]
         made += [
-            mechanism.cell(
-                data, EPSILON, quantile=q, trials=effort.trials, padded=padded, notes={"panel": "quantile"}
-            )
-            for q in effort.thin(QUANTILES)
-        ]
-        made += [
-            mechanism.cell(data, e, quantile=HIGH, trials=effort.trials, padded=padded, notes={"panel": "epsilon"})
-            for e in effort.epsilons
+            mechanism.cell(data, e, quantile=q, trials=effort.trials, padded=padded, notes={"panel": panel})
+            for panel, e, q in asked
         ]
     return made
 
