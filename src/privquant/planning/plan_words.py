@@ -32,13 +32,8 @@ def show(unknown: str, value: float | None) -> str:
     """A solved number as people write it."""
     if value is None:
         return "not reachable"
-    if unknown == "users":
-        return f"{math.ceil(value):,}"
-    if unknown == "alpha":
-        return f"{100 * value:.2g} points"
-    if unknown == "confidence":
-        return f"{value:.1%}"
-    return f"{value:.3g}"
+    written = {"users": f"{math.ceil(value):,}", "alpha": f"{100 * value:.2g} points", "confidence": f"{value:.1%}"}
+    return written.get(unknown, f"{value:.3g}")
 
 
 def verdict(

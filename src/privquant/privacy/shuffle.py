@@ -173,14 +173,10 @@ def guarantee(
 
     Parameters
     ----------
-    local_epsilon : float
-        Epsilon of the coin.
-    batch : int
-        Users asked together.
+    local_epsilon, batch, method, rtol
+        As for `delta`; the batch is the users asked together.
     delta : float
         The delta of the promise. With colluders a tenth of it is for a batch that holds more of them than counted.
-    method, rtol
-        As for `epsilon`.
     colluding : float
         Fraction of all users who work with the aggregator or are fake. The batch is a random part of the users and
         may hold more than its share.
@@ -260,10 +256,8 @@ def honest(batch: int, colluding: float = 0.0) -> int:
 
     Parameters
     ----------
-    batch : int
-        Users whose answers are shuffled together.
-    colluding : float
-        Fraction of the batch that works with the aggregator or is fake.
+    batch, colluding
+        As for `delta`.
     """
     size = check_count(batch, "batch", 1)
     if size > LARGEST_BATCH:

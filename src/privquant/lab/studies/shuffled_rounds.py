@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privquant.domain import Domain
+from privquant.lab.experiment.template import what_is_run
 from privquant.messages import Guarantee
 from privquant.planning.shuffled_coins import coin_of_round, rounds_of
 from privquant.privacy.coin import Coin
@@ -31,8 +32,7 @@ class ShuffledRounds:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        named = {"protocol": self.protocol, "epsilon": self.epsilon, "quantile": one_or_several(self.quantiles)}
-        return {**named, "delta": self.delta, "method": "planner's grid"}
+        return what_is_run(self) | {"delta": self.delta, "method": "planner's grid"}
 
     def __call__(self, domain: Domain, users: int) -> Protocol:
         sizes = rounds_of(self.protocol, users, self.epsilon, domain.size)
