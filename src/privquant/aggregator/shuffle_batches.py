@@ -21,7 +21,7 @@ from privquant.aggregator.campaign_cache import CampaignCache, CampaignView
 from privquant.aggregator.causes import Unavailable
 from privquant.aggregator.keys import KeyRing, KeyUnusable, seal_key
 from privquant.aggregator.logs import say
-from privquant.aggregator.replies import Reply, RequestRefused, problem
+from privquant.aggregator.replies import Reply, RequestRefused, refusal_of
 from privquant.aggregator.shuffle_promise import terms_of
 from privquant.aggregator.shuffle_protocol import ANNOUNCED, COUNTED, RoundRow, build_shuffled
 from privquant.aggregator.store.operator_queries import reading, writing
@@ -55,14 +55,8 @@ class BatchRoutes:
             if route == wire.NOTICES:
                 return await self._notice(view, sent)
             return await self._batch(view, sent)
-        except RequestRefused as error:
-            return error.reply
-        except wire.SignatureError as error:
-            return problem("forged-signature", str(error))
-        except wire.WireError as error:
-            return problem("malformed", str(error))
-        except (Unavailable, KeyUnusable, SQLAlchemyError, OSError):
-            return problem("unavailable")
+        except (RequestRefused, wire.WireError, Unavailable, KeyUnusable, SQLAlchemyError, OSError) as error:
+            return refusal_of(error)
 
     async def _round(self, view: CampaignView, number: int) -> RoundRow:
         async with reading(self._engine) as db:

@@ -104,18 +104,16 @@ def check_round(manifest: Manifest, terms: Shuffle, round: int, share: float) ->
 
 def most_spent(manifest: Manifest) -> Spent:
     """What an answer costs, whichever round it is asked in."""
-    cost = spending.cost(manifest.flip_threshold)
     if manifest.shuffle is None:
-        return Spent(cost, 0, cost)
+        return spending.local(manifest.flip_threshold)
     return spending.shuffled(manifest.epsilon, manifest.shuffle.delta, manifest.flip_threshold)
 
 
 def spent_on(answer: Answer) -> Spent:
     """What an answer of the ledger cost."""
-    cost = spending.cost(answer.coin)
     if answer.shuffled is None:
-        return Spent(cost, 0, cost)
-    return Spent(answer.shuffled.epsilon, answer.shuffled.delta, cost)
+        return spending.local(answer.coin)
+    return Spent(answer.shuffled.epsilon, answer.shuffled.delta, spending.cost(answer.coin))
 
 
 def total(answers: Sequence[Answer]) -> Spent:

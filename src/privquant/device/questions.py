@@ -38,8 +38,7 @@ class LocalQuestion:
 
     @property
     def costs(self) -> Spent:
-        cost = spending.cost(self.coin)
-        return Spent(cost, 0, cost)
+        return spending.local(self.coin)
 
     def answer(self, bit: int) -> Answer:
         return Answer(

@@ -47,6 +47,11 @@ class Spent:
         return Spent(self.epsilon + other.epsilon, self.delta + other.delta, self.local + other.local)
 
 
+def local(flips: int) -> Spent:
+    """What an answer through this coin costs in the local trust model."""
+    return Spent(cost(flips), 0, cost(flips))
+
+
 def shuffled(epsilon: float, delta: float, flips: int) -> Spent:
     """What an answer through this coin costs in a campaign that promises (epsilon, delta)."""
     return Spent(_up(epsilon, UNITS), _up(delta, DELTA_UNITS), cost(flips))

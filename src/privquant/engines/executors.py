@@ -30,13 +30,10 @@ def executor_at(address: str, *, workers: int = 0) -> Iterator[Executor]:
     kind, _, place = address.partition("://")
     if kind not in ("ray", "dask") or ("://" in address and not place):
         raise InvalidInput(f"an engine is one of {FORMS}, got {address!r}")
-    opened = _ray(place, workers) if kind == "ray" else _dask(place, workers)
-    with opened as executor:
-        yield executor
-
-
-@contextmanager
-def _ray(place: str, workers: int) -> Iterator[Executor]:
+    if kind == "dask":
+        with _dask(place, workers) as executor:
+            yield executor
+        return
     from privquant.engines.ray_executor import RayExecutor, connected
 
     with connected(place, workers), RayExecutor() as executor:

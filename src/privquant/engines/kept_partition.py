@@ -23,7 +23,7 @@ from privquant.columns import to_indices
 from privquant.device import spending
 from privquant.device.policy import Rule
 from privquant.engines.partition_ledger import PartitionLedger, Round
-from privquant.engines.partitions import Answered, Asked, PartitionRefused, Reply, Signs
+from privquant.engines.partitions import Answered, Asked, PartitionRefused, Reply, Signs, check_threshold
 from privquant.errors import MissingDependency
 from privquant.lab.files import read_column
 from privquant.messages import AnyQuery, Query, TreeQuery, query_to_dict
@@ -107,10 +107,9 @@ class KeptPartition:
                 f"an answer would cost epsilon {spending.shown(spending.cost(query.coin))}, this partition's owner "
                 f"allows {spending.shown(self._rule.max_units)}"
             )
-        size = self._rule.domain.size
-        if isinstance(query, Query) and not 0 <= query.threshold <= size - 2:
-            raise PartitionRefused(f"a threshold lies in 0 .. {size - 2} (domain indices), got {query.threshold!r}")
-        if isinstance(query, TreeQuery) and query.encoding != "hadamard":
+        if isinstance(query, Query):
+            check_threshold(query, self._rule.domain)
+        elif query.encoding != "hadamard":
             raise PartitionRefused(f"a partition answers trees by the Hadamard encoding, got {query.encoding!r}")
 
     def _replies(self, campaign: str, entry: Round) -> list[Reply]:

@@ -18,7 +18,7 @@ from privquant.device.limits import check_budget, check_coin
 from privquant.device.policy import Policy
 from privquant.device.refusals import PolicyRefused
 from privquant.device.spending import Spent
-from privquant.engines.partitions import Answered, Asked, PartitionRefused, Reply
+from privquant.engines.partitions import Answered, Asked, PartitionRefused, Reply, check_threshold
 from privquant.errors import InvalidInput
 from privquant.messages import Query
 from privquant.privacy.coin import Coin
@@ -57,13 +57,10 @@ class OneUser:
         if not isinstance(query, Query) or count != 1:
             raise PartitionRefused("one person is asked one threshold question at most")
         check_coin(self._rule, query.coin)
-        size = self._rule.domain.size
-        if not 0 <= query.threshold <= size - 2:
-            raise PartitionRefused(f"a threshold lies in 0 .. {size - 2} (domain indices), got {query.threshold!r}")
+        check_threshold(query, self._rule.domain)
 
         def throw(so_far: Sequence[Answer]) -> Answer:
-            cost = spending.cost(query.coin)
-            check_budget(self._rule, campaign, self._name, Spent(cost, 0, cost), so_far)
+            check_budget(self._rule, campaign, self._name, spending.local(query.coin), so_far)
             bit = respond(Coin(query.coin), self._index, query.threshold)
             return Answer(self._name, campaign, query.coin, query.threshold, bit, "", str(number))
 

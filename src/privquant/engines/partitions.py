@@ -31,6 +31,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from privquant.domain import Domain
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.messages import AnyQuery, Query, TreeQuery
 from privquant.protocols.base import Protocol as AnyProtocol
@@ -200,6 +201,13 @@ class PartitionedPopulation:
     def _answer_all(self, number: int, asked: Mapping[int, Asked]) -> dict[int, list[Reply] | None]:
         """Replies by partition; None for one that is lost."""
         return {k: self._partitions[k].answer(self.campaign, number, questions) for k, questions in asked.items()}
+
+
+def check_threshold(query: Query, domain: Domain) -> None:
+    if not 0 <= query.threshold <= domain.size - 2:
+        raise PartitionRefused(
+            f"a threshold lies in 0 .. {domain.size - 2} (domain indices), got {query.threshold!r}"
+        )
 
 
 def check_campaign(campaign: object) -> str:

@@ -18,7 +18,7 @@ from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.keys import KeyUnusable
 from privquant.aggregator.logs import say
 from privquant.aggregator.open_links import link_matches
-from privquant.aggregator.replies import Reply, RequestRefused, problem
+from privquant.aggregator.replies import Reply, RequestRefused, refusal_of
 from privquant.shuffler import forwarding, rounds
 from privquant.shuffler.database import OPEN, OVER
 from privquant.shuffler.invites import Joined, Office
@@ -79,14 +79,8 @@ class Routes:
             if view is None:
                 raise RequestRefused("unknown-campaign")
             return await self._serve[route](view, body)
-        except RequestRefused as error:
-            return error.reply
-        except wire.SignatureError as error:
-            return problem("forged-signature", str(error))
-        except wire.WireError as error:
-            return problem("malformed", str(error))
-        except (Unavailable, KeyUnusable):
-            return problem("unavailable")
+        except (RequestRefused, wire.WireError, Unavailable, KeyUnusable) as error:
+            return refusal_of(error)
 
     async def _manifest(self, view: View, _body: bytes) -> Reply:
         return Reply(200, view.row.envelope, immutable=True)

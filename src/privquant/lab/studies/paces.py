@@ -100,9 +100,7 @@ def _options(kind: str, setting: Setting) -> tuple[tuple[str, Any], ...]:
 
 
 def _schedule(kind: str, setting: Setting) -> Schedule:
-    if kind == "rounds":
-        return Schedule.rounds(int(setting.number))
-    return Schedule.in_flight(int(setting.number)) if kind == "in_flight" else SUGGESTED
+    return Schedule.of(**{kind: int(setting.number)}) if kind in ("rounds", "in_flight") else SUGGESTED
 
 
 def report(found: dict[Any, Outcome], law: Law, points: int = POINTS) -> dict[str, Any]:
