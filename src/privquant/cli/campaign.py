@@ -12,9 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from privquant.cli._domain import domain_of
-from privquant.cli._options import AsJson, Identity, InvitesFile, Number, Places, WithCode, Yes
+from privquant.cli._options import AsJson, Identity, InvitesFile, Number, Places, WithCode, Yes, quantiles_of
 from privquant.cli._out import new_private_file
-from privquant.cli._quantiles import quantiles_of
 from privquant.cli._server import call
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.messages import Guarantee, Rank, error_statement

@@ -12,8 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from privquant.cli._domain import domain_of
-from privquant.cli._options import AsJson, Bins, Log
-from privquant.cli._quantiles import quantiles_of
+from privquant.cli._options import AsJson, Bins, Log, quantiles_of
 from privquant.cli._table import table_of
 from privquant.errors import InvalidInput
 from privquant.messages import Rank, error_statement

@@ -10,9 +10,8 @@ import typer
 
 from privquant.cli._domain import domain_of
 from privquant.cli._engine import Engine, executor_of
-from privquant.cli._options import AsJson, Bins, Log, Workers
+from privquant.cli._options import AsJson, Bins, Log, Workers, quantiles_of
 from privquant.cli._out import check_out
-from privquant.cli._quantiles import quantiles_of
 
 if TYPE_CHECKING:
     from privquant.planning.plan import Plan

@@ -23,7 +23,7 @@ from typing import Any
 from privquant.device.ledger import sync_directory
 from privquant.engines.partitions import Asked, PartitionRefused
 from privquant.errors import InvalidInput
-from privquant.messages import AnyQuery, Query, TreeQuery, query_to_dict
+from privquant.messages import Query, TreeQuery, query_to_dict
 
 VERSION = 1
 SECRET_BYTES = 32
@@ -186,13 +186,12 @@ def _enter(book: Book, form: dict[str, Any]) -> None:
     elif "opened" in form:
         book.opened[form["campaign"]] = int(form["opened"])
     else:
-        asked = tuple((_query(query), int(count)) for query, count in form["asked"])
+        asked = tuple(
+            (Query(**query) if "threshold" in query else TreeQuery(**query), int(count))
+            for query, count in form["asked"]
+        )
         entry = Round(asked, int(form["start"]), tuple(int(k) for k in form["taken"]))
         book.rounds[form["campaign"], int(form["round"])] = entry
-
-
-def _query(form: dict[str, Any]) -> AnyQuery:
-    return Query(**form) if "threshold" in form else TreeQuery(**form)
 
 
 def _words(about: dict[str, Any]) -> str:

@@ -190,7 +190,10 @@ def plan(
     pace = _pace(asked, interval, rounds, in_flight, trust)
     unknown, given = _given(users, alpha, epsilon, confidence)
     values = None if pilot is None else pilot_of(pilot, space)
-    job = Job(space.size, asked, d, pace, values, calibration, _simulate(simulate, values is not None, trust))
+    if simulate and (values is None or trust == "shuffle"):
+        raise InvalidInput("simulate runs a local job on people drawn from its pilot: give one as pilot=")
+    runs = check_count(simulate, "simulate", 0)
+    job = Job(space.size, asked, d, pace, values, calibration, runs)
     rows = rows_of(unknown, given, job, trust)
     solved = default_row(rows)
     full = given if solved.value is None else {**given, unknown: solved.value}
@@ -245,12 +248,6 @@ def _pace(
             "nothing else was measured"
         )
     return found
-
-
-def _simulate(runs: int, pilot: bool, trust: str | None) -> int:
-    if runs and (not pilot or trust == "shuffle"):
-        raise InvalidInput("simulate runs a local job on people drawn from its pilot: give one as pilot=")
-    return check_count(runs, "simulate", 0)
 
 
 def _poisoning(liars: float, coin: float | None, quantiles: tuple[float, ...]) -> str:

@@ -44,16 +44,16 @@ def error_cdf(axes: Any, found: Results, mechanisms: Sequence[Mechanism]) -> Non
         )
 
 
-def hollow(axes: Any, rows: list[Recorded], mechanism: Mechanism, x: str) -> None:
-    """The recorded runs of one mechanism: hollow markers of its colour."""
+def hollow(axes: Any, rows: list[Recorded], look: style.Look, x: str) -> None:
+    """Recorded runs: hollow markers of this look."""
     axes.plot(
         [getattr(row, x) for row in rows],
         [row.success for row in rows],
         linestyle="none",
-        marker=mechanism.look.marker,
+        marker=look.marker,
         markersize=7.5,
         markerfacecolor="none",
-        markeredgecolor=mechanism.look.color,
+        markeredgecolor=look.color,
         markeredgewidth=0.8,
         zorder=1,
     )

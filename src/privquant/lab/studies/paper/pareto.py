@@ -31,7 +31,7 @@ def _draw(data: DataSet, heading: str, found: Results) -> Drawing:
     error_bars(left, found, MECHANISMS, lambda cell: cell.epsilon)
     published = recorded("pareto", n=data.n, size=data.size)
     for mechanism in PAPER:
-        hollow(left, [row for row in published if row.mechanism == mechanism.label], mechanism, "epsilon")
+        hollow(left, [row for row in published if row.mechanism == mechanism.label], mechanism.look, "epsilon")
     style.epsilon_axis(left)
     style.success_axis(left)
     left.set_title(heading)

@@ -28,7 +28,7 @@ def _draw(epsilon: float, found: Results) -> Drawing:
     error_bars(left, found, MECHANISMS, lambda cell: cell.data.domain.size)
     published = [row for row in recorded("uniform-interval", n=2500) if row.epsilon == epsilon]
     for mechanism in MECHANISMS:
-        hollow(left, [row for row in published if row.mechanism == mechanism.label], mechanism, "size")
+        hollow(left, [row for row in published if row.mechanism == mechanism.label], mechanism.look, "size")
     left.set_xscale("log")
     left.minorticks_off()
     left.set_xlabel("domain size B")
