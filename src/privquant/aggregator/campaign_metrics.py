@@ -50,7 +50,7 @@ class CampaignMetrics:
         return generate_latest(registry)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # a registry keeps it by itself, not by what is in it
 class _Collected:
     lines: list[dict[str, Any]]
     ready: bool
