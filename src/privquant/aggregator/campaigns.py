@@ -69,7 +69,7 @@ class WrongState(PrivquantError):
     """The campaign's state does not allow the act."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Campaigns:
     """Acts on the campaigns of one store.
 

@@ -126,7 +126,7 @@ def run(
         return Demo(Path(folder), settings, people(devices, seed), epsilon, show).run(meet, hold)
 
 
-@dataclass
+@dataclass(eq=False)
 class Demo:
     """One demo in a folder of its own."""
 

@@ -30,7 +30,7 @@ from privquant.protocols.base import ThresholdProtocol
 _CHUNK = 256  # reports opened before other requests get a turn
 
 
-@dataclass
+@dataclass(eq=False)
 class BatchRoutes:
     """The routes `batches` and `notices`. on_end: called when a round is over, so that the next is announced."""
 

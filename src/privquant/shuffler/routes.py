@@ -51,7 +51,7 @@ class View:
         self.answers: dict[int, bytes] = {}
 
 
-@dataclass
+@dataclass(eq=False)
 class Routes:
     """Answers out of the joined campaigns, a group commit and the store."""
 
