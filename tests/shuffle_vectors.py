@@ -137,12 +137,20 @@ def ledger() -> str:
     return raw.decode("ascii")
 
 
+def parts_of_batch(campaign: str, round: int, sealed: list[bytes]) -> list[wire.BatchPart]:
+    """The parts of a batch whose reports are in this order."""
+    most, name = wire.batches.PART_LIMIT, wire.batch_id(campaign, round, sealed)
+    cut = [tuple(sealed[start : start + most]) for start in range(0, len(sealed), most)]
+    head = (campaign, round, name, len(sealed))
+    return [wire.BatchPart(*head, number, len(cut), part) for number, part in enumerate(cut)]
+
+
 def vectors() -> dict[str, Any]:
     made = manifest()
     chain = wire.announcements(made.id, THRESHOLDS)
     sealed = [sealed_row(round, bit, 100 + 2 * round + bit) for round in range(3) for bit in (0, 1)]
     of_first = [bytes.fromhex(row["sealed"]) for row in sealed if row["round"] == 0]
-    part = wire.parts_of_batch(made.id, 0, of_first)[0]
+    part = parts_of_batch(made.id, 0, of_first)[0]
     notice = wire.RoundNotice(made.id, 1, wire.DROPPED, 1499)
     return {
         "about": (

@@ -85,7 +85,7 @@ def verbs():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.argv", ["privquant"])
         for verb in cli._verbs():
-            verb.register(app)
+            cli.register(app, verb)
     made = {}
     for name, command in get_command(app).commands.items():
         within = {f"{name} {inner}": it for inner, it in getattr(command, "commands", {}).items()}

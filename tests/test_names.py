@@ -167,7 +167,7 @@ def test_the_verbs_are_those_of_the_command_line(monkeypatch):
     monkeypatch.setattr("sys.argv", ["privquant"])
     app = typer.Typer()
     for verb in cli._verbs():
-        verb.register(app)
+        cli.register(app, verb)
     top = get_command(app).commands
     groups = {name: set(made.commands) for name, made in top.items() if hasattr(made, "commands")}
     assert set(COMMANDS["privquant"]) == set(top) - set(groups)

@@ -53,6 +53,10 @@ class Domain(ABC):
         """How the bin of an index reads, or None where an index is one single value."""
         return None
 
+    def lower_edge(self, index: int) -> int | float:
+        """The least value that an index stands for: a bin's lower edge is the upper edge of the bin before it."""
+        return self.value(index if self.bin(index) is None else max(index - 1, 0))
+
     def check_index(self, index: int) -> int:
         if not 0 <= index < self.size:
             raise InvalidInput(f"index {index} is outside the domain's 0 .. {self.size - 1}")

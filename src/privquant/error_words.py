@@ -25,8 +25,18 @@ def shown(value: int | float | None) -> str:
     return str(value) if isinstance(value, int) else f"{value:.6g}"
 
 
+class _Said:
+    """What all of them have: a form in JSON, which has no infinity."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        form = {name: getattr(self, name) for name in self.__slots__}
+        return form | {end: finite(form[end]) for end in ("low", "high") if end in form}
+
+
 @dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(_Said):
     """A certified interval: bounds on the quantile.
 
     Parameters
@@ -41,9 +51,6 @@ class Interval:
     high: int | float | None
     confidence: float
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"low": finite(self.low), "high": finite(self.high), "confidence": self.confidence}
-
     def __str__(self) -> str:
         low = "no lower bound" if self.low is None else f"{self.low}"
         high = "no upper bound" if self.high is None else f"{self.high}"
@@ -51,7 +58,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Rank:
+class Rank(_Said):
     """How far the rank of an answer may be off, by experience (see `privquant.planning.rank`).
 
     Parameters
@@ -68,9 +75,6 @@ class Rank:
     within: float
     confidence: float
 
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
     def __str__(self) -> str:
         return (
             f"rank within {100 * self.quantile:g} % +- {100 * self.within:.2g} % in {100 * self.confidence:g} % of "
@@ -79,19 +83,12 @@ class Rank:
 
 
 @dataclass(frozen=True, slots=True)
-class Certain:
+class Certain(_Said):
     """What holds for any data, by proof (docs/statements.md): some value from low to high has about the right rank.
 
-    Parameters
-    ----------
-    quantile : float
-        The quantile asked for.
-    low, high : int, float or None
-        Values; None is "no bound" on that side.
-    within : float
-        The slack of rank: 0.05 is 5 percentile points.
-    confidence : float
-        Probability with which it holds.
+    low, high:  None is "no bound" on that side.
+    within:     the slack of rank: 0.05 is 5 percentile points.
+    confidence: the probability with which it holds.
     """
 
     quantile: float
@@ -99,10 +96,6 @@ class Certain:
     high: int | float | None
     within: float
     confidence: float
-
-    def to_dict(self) -> dict[str, Any]:
-        form = {name: getattr(self, name) for name in self.__slots__}
-        return form | {"low": finite(self.low), "high": finite(self.high)}
 
     def unbounded(self) -> list[str]:
         """The sides, of "lower" and "upper", on which it says nothing about the quantile itself."""
@@ -133,17 +126,11 @@ class Certain:
 
 
 @dataclass(frozen=True, slots=True)
-class Typical:
+class Typical(_Said):
     """What 95 % of runs like this one do on smooth data; experience, no proof.
 
-    Parameters
-    ----------
-    quantile : float
-        The quantile asked for.
-    low, high : int or float
-        Values between which the quantile lies, by the curves that the reports allow.
-    within : float
-        Half-width of rank, among the people asked.
+    low, high: values between which the quantile lies, by the curves that the reports allow.
+    within:    half-width of rank, among the people asked.
     """
 
     quantile: float
@@ -152,8 +139,7 @@ class Typical:
     within: float
 
     def to_dict(self) -> dict[str, Any]:
-        form = {name: getattr(self, name) for name in self.__slots__}
-        return {"kind": "smooth"} | form | {"low": finite(self.low), "high": finite(self.high)}
+        return {"kind": "smooth"} | _Said.to_dict(self)
 
     def __str__(self) -> str:
         return (
@@ -164,15 +150,10 @@ class Typical:
 
 
 @dataclass(frozen=True, slots=True)
-class Lump:
+class Lump(_Said):
     """Why nothing is called typical: many users seem to share the values from low to high.
 
-    Parameters
-    ----------
-    low, high : int or float
-        Where the lump is.
-    jump : float
-        About how much the rank rises there.
+    jump: about how much the rank rises there.
     """
 
     low: int | float
@@ -180,8 +161,7 @@ class Lump:
     jump: float
 
     def to_dict(self) -> dict[str, Any]:
-        form = {name: getattr(self, name) for name in self.__slots__}
-        return {"kind": "lumpy"} | form | {"low": finite(self.low), "high": finite(self.high)}
+        return {"kind": "lumpy"} | _Said.to_dict(self)
 
     def __str__(self) -> str:
         where = f"from {shown(self.low)} to {shown(self.high)}"

@@ -81,12 +81,12 @@ class Estimates(list[Estimate]):
 
     def to_pandas(self) -> Any:
         """The rows of `to_dicts` as a pandas DataFrame."""
-        return _library("pandas").DataFrame(self.to_dicts())
+        return library("pandas").DataFrame(self.to_dicts())
 
     def to_polars(self) -> Any:
         """The rows of `to_dicts` as a polars DataFrame."""
         # A column may begin with nulls: its kind is that of all its rows.
-        return _library("polars").DataFrame(self.to_dicts(), infer_schema_length=None)
+        return library("polars").DataFrame(self.to_dicts(), infer_schema_length=None)
 
 
 def _row(estimate: Estimate) -> dict[str, Any]:
@@ -111,7 +111,8 @@ def _row(estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def _library(name: str) -> Any:
+def library(name: str) -> Any:
+    """A library that not everybody has, or how to get it."""
     try:
         return import_module(name)
     except ImportError as error:

@@ -13,6 +13,7 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import groupby
 from typing import Any
 
 from privquant.cards import card
@@ -225,24 +226,13 @@ class Guarantee:
 
     def table(self) -> str:
         """The rounds as a table, neighbours that promise the same in one line; empty without rounds."""
-        lines: list[tuple[int, ShuffledRound]] = []
-        for each in self.rounds:
-            if lines and (each.batch, each.local_epsilon) == (lines[-1][1].batch, lines[-1][1].local_epsilon):
-                lines[-1] = (each.round, lines[-1][1])
-            else:
-                lines.append((each.round, each))
-        shown = [
-            (
-                str(first.round) if last == first.round else f"{first.round}-{last}",
-                f"{first.batch:,}",
-                f"{first.local_epsilon:.4g}",
-                f"{first.epsilon:.4g}",
-            )
-            for last, first in lines
-        ]
-        if not shown:
+        if not self.rounds:
             return ""
-        rows = [("round", "reports", "local epsilon", "epsilon"), *shown]
+        rows = [("round", "reports", "local epsilon", "epsilon")]
+        for (batch, local), alike in groupby(self.rounds, lambda each: (each.batch, each.local_epsilon)):
+            first, *others = alike
+            number = f"{first.round}-{others[-1].round}" if others else str(first.round)
+            rows.append((number, f"{batch:,}", f"{local:.4g}", f"{first.epsilon:.4g}"))
         widths = [max(len(row[k]) for row in rows) for k in range(4)]
         return "\n".join("  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths)) for row in rows)
 
@@ -263,13 +253,9 @@ class Guarantee:
 class Record:
     """What a run of isotonic search heard, kept so that it can be drawn.
 
-    Parameters
-    ----------
-    state : mapping
-        The protocol's `state()`: its settings and its counts.
-    order : tuple of int, optional
-        The thresholds of this quantile's search in the order in which each was first heard; None where that is not
-        known, because the run was taken up from a state.
+    state: the protocol's `state()`, its settings and its counts.
+    order: the thresholds of this quantile's search in the order in which each was first heard; None where that is
+           not known, because the run was taken up from a state.
     """
 
     state: Mapping[str, Any]

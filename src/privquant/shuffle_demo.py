@@ -19,14 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privquant.aggregator.demo import (
-    PATIENCE,
-    PROCESSES,
-    Demo,
-    DemoResult,
-    Doors,
-    Moment,
-)
+from privquant.aggregator.demo import PATIENCE, PROCESSES, Demo, DemoResult, Doors, Moment, people
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.peer import get
 from privquant.aggregator.process import free_port
@@ -66,7 +59,7 @@ def run(devices: int, *, epsilon: float = 1.0, seed: int = 1, show: Callable[[Mo
     """Run it all in a folder that is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="privquant-demo-") as folder:
         settings = ServerSettings(data=Path(folder) / "data", port=free_port(), admin_port=free_port())
-        found = ShuffledDemo(Path(folder), settings, devices, epsilon, seed, show).run()
+        found = ShuffledDemo(Path(folder), settings, people(devices, seed), epsilon, show).run()
         assert isinstance(found, ShuffledResult)
         return found
 
@@ -74,18 +67,11 @@ def run(devices: int, *, epsilon: float = 1.0, seed: int = 1, show: Callable[[Mo
 class ShuffledDemo(Demo):
     """The demo with a shuffler between devices and aggregator."""
 
-    def __init__(
-        self,
-        folder: Path,
-        settings: ServerSettings,
-        devices: int,
-        epsilon: float,
-        seed: int,
-        show: Callable[[Moment], None],
-    ) -> None:
-        super().__init__(folder, settings, devices, epsilon, seed, show)
-        self.shuffling = Settings(data=folder / "shuffler", port=free_port(), retry_seconds=1, lease_seconds=15)
-        self.shuffler = ShufflerProcess(self.shuffling, log=folder / "shuffler.log")
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        data = self.folder / "shuffler"
+        self.shuffling = Settings(data=data, port=free_port(), retry_seconds=1, lease_seconds=15)
+        self.shuffler = ShufflerProcess(self.shuffling, log=self.folder / "shuffler.log")
         self.keys = KeyRing(self.shuffling.keys)
         self.fleet: list[subprocess.Popen[str]] = []
         self.invited: list[str] = []
@@ -103,7 +89,7 @@ class ShuffledDemo(Demo):
 
     def _doors(self, campaign: str) -> Doors:
         """The console alone: places are the shuffler's to give."""
-        return Doors(f"{self.server.admin_url}/console#token={self.token}&to=/campaign/{campaign}", "")
+        return Doors(self._console(campaign), "")
 
     def _campaign(self) -> str:
         shuffle = {

@@ -18,10 +18,10 @@ from privquant.aggregator import logs
 from privquant.aggregator.alarms import alarms, poisoning
 from privquant.aggregator.campaign_cache import CampaignView
 from privquant.aggregator.campaign_protocol import CampaignProtocol, build_protocol, campaign_options, estimates_of
-from privquant.aggregator.campaigns import plain
 from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.keys import KeyMissing, KeyRing, KeyUnusable
 from privquant.aggregator.settings import Settings, settings_from
+from privquant.aggregator.shuffle_campaigns import estimates_shown
 from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, Counts, Pin, Published, Unavailable, What
 from privquant.aggregator.tickets import TicketOffice, Unreadable
 from privquant.domain import Grid
@@ -250,7 +250,7 @@ def test_isotonic_campaigns_spread_and_are_guarded_unless_told_otherwise() -> No
 def test_an_estimate_without_bound_is_plain_json() -> None:
     told = [Counts(Query(1, COIN, phase=1), 40, 2)]
     (estimate,) = estimates_of(manifest(domain=Grid([1.0, 2.0])), told)
-    form = json.loads(json.dumps(plain(estimate), allow_nan=False))
+    form = json.loads(json.dumps(estimates_shown([estimate])[0], allow_nan=False))
     assert (form["value"], form["bin"]) == (None, "(2, inf)")
 
 

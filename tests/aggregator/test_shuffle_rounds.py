@@ -258,7 +258,10 @@ def test_a_batch_in_parts_is_counted_when_the_last_is_there(
     def parts(seed: int) -> list[bytes]:
         info = wire.report_info(made.id, 0, 5, coin)
         sealed = [wire.seal((place + seed) % 2, made.shuffle.seal, info) for place in range(needed)]
-        return [wire.sign_part(part, made, shuffler) for part in wire.parts_of_batch(made.id, 0, sealed)]
+        head = (made.id, 0, wire.batch_id(made.id, 0, sealed), needed)
+        cut = [tuple(sealed[start : start + 30]) for start in range(0, needed, 30)]
+        made_parts = [wire.BatchPart(*head, number, len(cut), part) for number, part in enumerate(cut)]
+        return [wire.sign_part(part, made, shuffler) for part in made_parts]
 
     async def story() -> None:
         async with opened(Settings(data=tmp_path / "data", database=dsn)) as engine:

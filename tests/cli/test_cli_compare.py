@@ -6,6 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from privquant import cli
 from privquant.cli import compare
 from privquant.errors import InvalidInput
 
@@ -13,7 +14,7 @@ from privquant.errors import InvalidInput
 @pytest.fixture
 def app():
     made = typer.Typer()
-    compare.register(made)
+    cli.register(made, compare)
 
     @made.callback()
     def root() -> None:

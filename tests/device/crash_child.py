@@ -78,7 +78,7 @@ def arm(countdown):
     paced.sendall = around(countdown, "send", paced.sendall)
     paced.receive_into = around(countdown, "receive", paced.receive_into)
     client.Coin.throw = around(countdown, "throw", client.Coin.throw)
-    questions.seal = around(countdown, "seal", questions.seal)
+    questions.wire.seal = around(countdown, "seal", questions.wire.seal)
 
 
 class Forgetful(Ledger):

@@ -24,7 +24,7 @@ from privquant.wire import (
     announcements,
     claim_body,
     fingerprint,
-    open_sealed,
+    opener,
     parse_query_request,
     public_key_of,
     report_info,
@@ -129,7 +129,7 @@ class ShuffleServer(Server):
         info = report_info(manifest.id, report.round, threshold, row.coin)
         arrived = self.sealed.setdefault(report.token, [])
         arrived.append(report.sealed)
-        self.bits.setdefault(report.token, []).append(open_sealed(report.sealed, self.campaign.seal, info))
+        self.bits.setdefault(report.token, []).append(opener(self.campaign.seal, info)(report.sealed))
         return len(arrived) == 1
 
 

@@ -48,7 +48,7 @@ def test_a_report_that_is_longer_for_one_bit_is_noticed(server, make_device, tmp
         def to_bytes(self):
             return super().to_bytes() + b" " * self.bit
 
-    monkeypatch.setattr(client, "WireReport", Leaky)
+    monkeypatch.setattr(client.wire, "WireReport", Leaky)
     assert not one_shape(shapes(server, make_device, tmp_path))
 
 

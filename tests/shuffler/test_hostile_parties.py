@@ -78,8 +78,13 @@ def sealed_bits(manifest: wire.Manifest, threshold: int, count: int = 5, **other
 
 
 def signed_batch(parties: Parties, manifest: wire.Manifest, sealed: list[bytes], number: int = 0) -> bytes:
-    (part,) = wire.parts_of_batch(manifest.id, number, sealed)
-    return wire.sign_part(part, manifest, parties.keys.current)
+    return wire.sign_part(whole_batch(manifest, sealed, number), manifest, parties.keys.current)
+
+
+def whole_batch(manifest: wire.Manifest, sealed: list[bytes], number: int = 0) -> wire.BatchPart:
+    """A batch that has one part."""
+    name = wire.batch_id(manifest.id, number, sealed)
+    return wire.BatchPart(manifest.id, number, name, len(sealed), 0, 1, tuple(sealed))
 
 
 # -- a hostile aggregator ------------------------------------------------------------------------------------------
@@ -206,8 +211,7 @@ def test_a_batch_that_another_signed_or_that_was_changed_is_refused(
     parties: Parties, campaign: wire.Manifest
 ) -> None:
     threshold, needed = opened_round(parties, campaign), campaign.shuffle.rounds[0].batch
-    (part,) = wire.parts_of_batch(campaign.id, 0, sealed_bits(campaign, threshold, needed))
-    form = part.to_dict()
+    form = whole_batch(campaign, sealed_bits(campaign, threshold, needed)).to_dict()
     stranger = {"batch": form, "signature": sign(BATCH, wire.canonical(form), Ed25519PrivateKey.generate())}
     assert code(at_aggregator(parties, campaign, "batches", wire.canonical(stranger))) == (403, "forged-signature")
     true = {"batch": form | {"id": "0" * 64}}

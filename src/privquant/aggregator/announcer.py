@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from privquant import wire
 from privquant.aggregator import shuffle_rounds
 from privquant.aggregator.health import Health
 from privquant.aggregator.keys import KeyRing
@@ -22,17 +23,6 @@ from privquant.aggregator.shuffle_protocol import RoundFold, RoundRow
 from privquant.aggregator.store.base import CampaignRow
 from privquant.aggregator.store.operator_queries import reading
 from privquant.errors import ProtocolError
-from privquant.wire import (
-    ANNOUNCEMENTS,
-    NOTED,
-    Manifest,
-    WireError,
-    fingerprint,
-    next_announcement,
-    parse_status,
-    path_of,
-    sign_announcement,
-)
 
 _SOONEST, _LATEST = 0.2, 10.0  # seconds between two tries at a shuffler that did not take an announcement
 
@@ -48,7 +38,7 @@ class Announcer:
         self._wait: dict[str, tuple[float, float]] = {}  # campaign: (not before, pause)
         self._sending: dict[str, asyncio.Task[None]] = {}
 
-    async def turn(self, live: Iterable[tuple[CampaignRow, Manifest]]) -> None:
+    async def turn(self, live: Iterable[tuple[CampaignRow, wire.Manifest]]) -> None:
         """Announce wherever a round is due, and send what was not noted."""
         campaigns = [(row, manifest) for row, manifest in live if manifest.shuffle is not None]
         for gone in set(self._folds) - {row.id for row, _ in campaigns}:
@@ -61,7 +51,7 @@ class Announcer:
             task.cancel()
         await asyncio.gather(*self._sending.values(), return_exceptions=True)
 
-    async def _announce(self, row: CampaignRow, manifest: Manifest) -> None:
+    async def _announce(self, row: CampaignRow, manifest: wire.Manifest) -> None:
         rounds = await self._rounds(row)
         if rounds and not rounds[-1].over:
             if not rounds[-1].noted:
@@ -73,9 +63,9 @@ class Announcer:
         threshold = await asyncio.to_thread(self._next, row.id, manifest, rounds)
         if threshold is None:
             return
-        announcement = next_announcement(row.id, [each.threshold for each in rounds], threshold)
-        envelope = sign_announcement(
-            announcement, manifest, self._keys.by_fingerprint(fingerprint(manifest.issuer))
+        announcement = wire.next_announcement(row.id, [each.threshold for each in rounds], threshold)
+        envelope = wire.sign_announcement(
+            announcement, manifest, self._keys.by_fingerprint(wire.fingerprint(manifest.issuer))
         )
         await shuffle_rounds.announce(self._engine, row.no, announcement.round, threshold, envelope)
         self._send(row, manifest, (await self._rounds(row))[-1])
@@ -84,7 +74,7 @@ class Announcer:
         async with reading(self._engine) as db:
             return await shuffle_rounds.read_rounds(db, row.no)
 
-    def _next(self, identity: str, manifest: Manifest, rounds: list[RoundRow]) -> int | None:
+    def _next(self, identity: str, manifest: wire.Manifest, rounds: list[RoundRow]) -> int | None:
         fold = self._folds.get(identity)
         try:
             fold = fold or RoundFold(manifest)
@@ -95,18 +85,18 @@ class Announcer:
         self._folds[identity] = fold
         return fold.next_threshold()
 
-    def _send(self, row: CampaignRow, manifest: Manifest, last: RoundRow) -> None:
+    def _send(self, row: CampaignRow, manifest: wire.Manifest, last: RoundRow) -> None:
         """Send beside the other campaigns: a shuffler that does not answer holds up its own only."""
         running = self._sending.get(row.id)
         if (running is None or running.done()) and time.monotonic() >= self._wait.get(row.id, (0.0, 0.0))[0]:
             self._sending[row.id] = asyncio.create_task(self._try(row, manifest, last), name="announce")
 
-    async def _try(self, row: CampaignRow, manifest: Manifest, last: RoundRow) -> None:
-        url = terms_of(manifest).address + path_of(row.id, ANNOUNCEMENTS.name)
+    async def _try(self, row: CampaignRow, manifest: wire.Manifest, last: RoundRow) -> None:
+        url = terms_of(manifest).address + wire.path_of(row.id, wire.ANNOUNCEMENTS.name)
         try:
-            parse_status(await asyncio.to_thread(post, url, last.envelope), (NOTED,))
+            wire.parse_status(await asyncio.to_thread(post, url, last.envelope), (wire.NOTED,))
             await shuffle_rounds.mark_noted(self._engine, row.no, last.round)
-        except (PeerSilent, PeerRefused, WireError) as error:
+        except (PeerSilent, PeerRefused, wire.WireError) as error:
             pause = min(_LATEST, 2 * self._wait.get(row.id, (0.0, _SOONEST / 2))[1])
             self._wait[row.id] = (time.monotonic() + pause, pause)
             self._health.failed("shuffler", error)

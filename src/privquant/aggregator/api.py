@@ -18,24 +18,10 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
 from privquant import __version__
-from privquant.aggregator import metrics
+from privquant.aggregator import forms, metrics
 from privquant.aggregator.campaigns import WrongState
 from privquant.aggregator.console_routes import add_console
 from privquant.aggregator.form_errors import in_words
-from privquant.aggregator.forms import (
-    AuditLine,
-    CampaignForm,
-    CampaignLine,
-    CampaignShown,
-    Created,
-    Deleted,
-    Exported,
-    InvitesForm,
-    LinkForm,
-    LinkMade,
-    StateForm,
-    Verified,
-)
 from privquant.aggregator.keys import KeyUnusable
 from privquant.aggregator.openapi import PROBLEM, complete_document
 from privquant.aggregator.operator_access import Admin, Anyone, CampaignId
@@ -172,23 +158,23 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
     tags: list[Any] = ["campaigns"]
 
     @app.post("/v1/campaigns", status_code=201, tags=tags, summary="Publish a campaign")
-    async def create(form: CampaignForm, by: Admin) -> Created:
+    async def create(form: forms.CampaignForm, by: Admin) -> forms.Created:
         identity = await service.campaigns.create(form.to_draft(), by.name)
         mark = fingerprint(public_key_of(service.keys.current))
         if form.shuffle is None:
-            return Created(id=identity, key_fingerprint=mark)
+            return forms.Created(id=identity, key_fingerprint=mark)
         plan = await service.campaigns.plan_of(identity)
-        return Created(
+        return forms.Created(
             id=identity, key_fingerprint=mark, join=f"{service.settings.url}/c/{identity}#k={mark}", plan=plan
         )
 
     @app.get("/v1/campaigns", tags=tags, summary="All campaigns")
-    async def overview(_by: Anyone) -> list[CampaignLine]:
-        return [CampaignLine(**line) for line in await service.campaigns.overview()]
+    async def overview(_by: Anyone) -> list[forms.CampaignLine]:
+        return [forms.CampaignLine(**line) for line in await service.campaigns.overview()]
 
     @app.get("/v1/campaigns/{id}", tags=tags, summary="State, progress and estimates")
-    async def show(id: CampaignId, _by: Anyone) -> CampaignShown:
-        return CampaignShown(**await service.campaigns.show(id))
+    async def show(id: CampaignId, _by: Anyone) -> forms.CampaignShown:
+        return forms.CampaignShown(**await service.campaigns.show(id))
 
     @app.post(
         "/v1/campaigns/{id}/invites",
@@ -198,41 +184,41 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
         response_class=Response,
         responses={201: _text("csv")},
     )
-    async def invite(id: CampaignId, form: InvitesForm, by: Admin) -> Response:
+    async def invite(id: CampaignId, form: forms.InvitesForm, by: Admin) -> Response:
         urls = await service.campaigns.invite(id, form.count, by.name)
         body = "invite\n" + "".join(url + "\n" for url in urls)
         return Response(body, 201, {"cache-control": "no-store"}, "text/csv")
 
     @app.post("/v1/campaigns/{id}/link", status_code=201, tags=tags, summary="One open link with a limit")
-    async def link(id: CampaignId, form: LinkForm, by: Admin) -> LinkMade:
+    async def link(id: CampaignId, form: forms.LinkForm, by: Admin) -> forms.LinkMade:
         invite, code = await service.campaigns.open_link(id, form.places, by.name, coded=form.code)
-        return LinkMade(invite=invite, code=code)
+        return forms.LinkMade(invite=invite, code=code)
 
     def turn(name: str, act: Callable[[str, str], Awaitable[None]], after: str) -> None:
         @app.post(f"/v1/campaigns/{{id}}/{name}", tags=tags, summary=f"{name} the campaign", name=name)
-        async def turned(id: CampaignId, by: Admin) -> StateForm:
+        async def turned(id: CampaignId, by: Admin) -> forms.StateForm:
             await act(id, by.name)
             await service.cache.refresh_one(id)
-            return StateForm(id=id, state=after)
+            return forms.StateForm(id=id, state=after)
 
     turn("pause", lambda id, by: service.campaigns.pause(id, by), "paused")
     turn("resume", lambda id, by: service.campaigns.resume(id, by), "open")
     turn("close", lambda id, by: service.campaigns.close(id, by), "closed")
 
     @app.get("/v1/campaigns/{id}/export", tags=tags, summary="Manifest, counts and estimates")
-    async def export(id: CampaignId, _by: Anyone) -> Exported:
-        return Exported(**await service.campaigns.export(id))
+    async def export(id: CampaignId, _by: Anyone) -> forms.Exported:
+        return forms.Exported(**await service.campaigns.export(id))
 
     @app.get("/v1/campaigns/{id}/verify", tags=tags, summary="Rebuild the estimate from the log and compare")
-    async def verify(id: CampaignId, _by: Anyone) -> Verified:
-        return Verified(**await service.campaigns.verify(id))
+    async def verify(id: CampaignId, _by: Anyone) -> forms.Verified:
+        return forms.Verified(**await service.campaigns.verify(id))
 
     @app.delete("/v1/campaigns/{id}", tags=tags, summary="Erase a closed campaign")
-    async def delete(id: CampaignId, by: Admin) -> Deleted:
+    async def delete(id: CampaignId, by: Admin) -> forms.Deleted:
         erasure = await service.campaigns.delete(id, by.name)
         await service.cache.refresh()
-        return Deleted(id=id, erased=erasure.whole, left=erasure.left)
+        return forms.Deleted(id=id, erased=erasure.whole, left=erasure.left)
 
     @app.get("/v1/audit", tags=tags, summary="The last acts of operators")
-    async def audit(_by: Admin, last: Annotated[int, Query(ge=1, le=10_000)] = 100) -> list[AuditLine]:
-        return [AuditLine(**line) for line in await read_audit(service.engine, last)]
+    async def audit(_by: Admin, last: Annotated[int, Query(ge=1, le=10_000)] = 100) -> list[forms.AuditLine]:
+        return [forms.AuditLine(**line) for line in await read_audit(service.engine, last)]

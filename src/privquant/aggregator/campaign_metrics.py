@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -49,14 +50,14 @@ class CampaignMetrics:
         return generate_latest(registry)
 
 
+@dataclass(frozen=True, eq=False)  # a registry keeps it by itself, not by what is in it
 class _Collected:
-    def __init__(self, lines: list[dict[str, Any]], ready: bool) -> None:
-        self._lines = lines
-        self._ready = ready
+    lines: list[dict[str, Any]]
+    ready: bool
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         ready = GaugeMetricFamily("privquant_ready", "1 if reports can be counted, as /readyz says")
-        ready.add_metric([], float(self._ready))
+        ready.add_metric([], float(self.ready))
         yield ready
         for name, text in (
             ("heard", "Reports in the campaign's last snapshot; all of them once it is closed"),
@@ -65,13 +66,13 @@ class _Collected:
             ("deadline", "Seconds since 1970 of the campaign's deadline"),
         ):
             family = GaugeMetricFamily(f"privquant_campaign_{name}", text, labels=["campaign", "measurement"])
-            for line in self._lines:
+            for line in self.lines:
                 family.add_metric([line["id"][:_DIGITS], line["measurement"]], float(line[name]))
             yield family
         states = GaugeMetricFamily(
             "privquant_campaign_state", "1 for the state the campaign is in", labels=["campaign", "state"]
         )
-        for line in self._lines:
+        for line in self.lines:
             for state in _STATES:
                 states.add_metric([line["id"][:_DIGITS], state], float(line["state"] == state))
         yield states

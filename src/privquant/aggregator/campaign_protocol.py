@@ -7,6 +7,7 @@ sums over them can be told in any order, again after a restart, and by two proce
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from privquant.aggregator.store.base import Counts
@@ -15,6 +16,7 @@ from privquant.messages import Estimate, Query
 from privquant.planning.statement import stated_estimates
 from privquant.protocols.base import ThresholdProtocol
 from privquant.protocols.registry import check_options, protocol, protocol_class
+from privquant.validation import one_or_several
 from privquant.wire import Manifest, WireError, real_from_wire, real_to_wire
 
 Key = tuple[int, int, int, int]
@@ -26,18 +28,17 @@ AT_LEAST = 64
 
 def build_protocol(manifest: Manifest) -> ThresholdProtocol:
     """The protocol a manifest asks for; InvalidInput with the reason if a campaign cannot run it."""
-    named: dict[str, Any] = {name: _option(value) for name, value in manifest.options}
+    named = options_of(manifest)
     check_options(manifest.protocol, named)
     options = {**protocol_class(manifest.protocol).before_named, **named}
     if manifest.interval is not None:
         options["interval"] = manifest.interval
-    quantiles = manifest.quantiles
     built = protocol(
         manifest.protocol,
         manifest.domain,
         users=manifest.planned_users,
         epsilon=manifest.epsilon,
-        quantile=quantiles[0] if len(quantiles) == 1 else quantiles,
+        quantile=one_or_several(manifest.quantiles),
         **options,
     )
     # Asked of the object, not the class: BayesLearn is a count table with update="counts" only.
@@ -62,14 +63,14 @@ def campaign_options(protocol_name: str, options: Options) -> Options:
     return tuple(sorted((needed | dict(options)).items()))
 
 
-def _option(value: str | int | bool | None) -> str | int | float | bool | None:
-    """A manifest writes a number with a fraction as a decimal string."""
-    if isinstance(value, str):
-        try:
-            return real_from_wire(value, "option")
-        except WireError:
-            return value
-    return value
+def options_of(manifest: Manifest) -> dict[str, Any]:
+    """The protocol's options; a manifest writes a number with a fraction as a decimal string."""
+    found: dict[str, Any] = dict(manifest.options)
+    for name, value in manifest.options:
+        if isinstance(value, str):
+            with suppress(WireError):
+                found[name] = real_from_wire(value, "option")
+    return found
 
 
 class CampaignProtocol:

@@ -7,11 +7,10 @@ written to the audit in the transaction that does it.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
-import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import delete, insert, select, text, update
@@ -24,8 +23,10 @@ from privquant.aggregator.drafts import Draft as Draft
 from privquant.aggregator.drafts import check_waves, first_queries
 from privquant.aggregator.drafts import new_manifest as new_manifest
 from privquant.aggregator.keys import KeyRing
+from privquant.aggregator.open_links import hash_link
 from privquant.aggregator.operators import note
 from privquant.aggregator.pace import at_a_time, check_share
+from privquant.aggregator.shuffle_campaigns import counts_shown, estimates_shown
 from privquant.aggregator.shuffle_plan import plan_in_words
 from privquant.aggregator.shuffle_promise import terms_of
 from privquant.aggregator.snapshots import STEP, shown_counts, shown_heard
@@ -46,16 +47,7 @@ from privquant.aggregator.tickets import TicketOffice
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.messages import Estimate
 from privquant.privacy.coin import real_epsilon
-from privquant.wire import (
-    Claim,
-    Invite,
-    Manifest,
-    fingerprint,
-    new_code,
-    new_token,
-    sign_manifest,
-    token_hash,
-)
+from privquant.wire import Invite, Manifest, fingerprint, new_code, new_token, sign_manifest, token_hash
 
 MOST_INVITES = 100_000
 """In one call; ask again for more."""
@@ -77,6 +69,7 @@ class WrongState(PrivquantError):
     """The campaign's state does not allow the act."""
 
 
+@dataclass(eq=False)
 class Campaigns:
     """Acts on the campaigns of one store.
 
@@ -85,22 +78,14 @@ class Campaigns:
     waiting: how many devices wait for their turn in a campaign, and how long others had waited.
     """
 
-    def __init__(
-        self,
-        engine: AsyncEngine,
-        store: DeviceStore,
-        keys: KeyRing,
-        url: str,
-        *,
-        behind: int = STEP,
-        waiting: Callable[[str], tuple[int, float]] = lambda _campaign: (0, 0.0),
-    ) -> None:
-        self.engine = engine
-        self.store = store
-        self.keys = keys
-        self.url = url
-        self.behind = behind
-        self._waiting = waiting
+    engine: AsyncEngine
+    store: DeviceStore
+    keys: KeyRing
+    url: str
+    behind: int = STEP
+    waiting: Callable[[str], tuple[int, float]] = lambda _campaign: (0, 0.0)
+
+    def __post_init__(self) -> None:
         self._alarms, self._alarms_until = 0, 0.0
         self._alarm_at_the_end: dict[str, bool] = {}
 
@@ -218,14 +203,14 @@ class Campaigns:
             "closed": kept.closed,
             "thresholds": len(counts),
             "epsilon": real_epsilon(manifest.flip_threshold),
-            "estimates": [plain(estimate) for estimate in estimates],
+            "estimates": estimates_shown(estimates),
             "privacy": str(estimates[0].guarantee),
             "poisoning": poisoning(manifest),
             "alarms": await asyncio.to_thread(alarms, manifest, counts),
         }
 
     def _pace(self, identity: str, share: float, heard: int) -> dict[str, Any]:
-        waiting, seconds = self._waiting(identity)
+        waiting, seconds = self.waiting(identity)
         return {
             "share": share,
             "at_a_time": at_a_time(share, heard),
@@ -279,10 +264,8 @@ class Campaigns:
         """Count nothing any more; seal the last reports; forget what was given to tokens that did not answer."""
         number = await self._turn(identity, ("open", "paused"), "closed", "close", by, why)
         async with writing(self.engine) as db:
-            for table in (schema.pin, schema.flight):
+            for table in (schema.pin, schema.flight, schema.published, schema.snapshot):
                 await db.execute(delete(table).where(table.c.campaign == number))
-            await db.execute(delete(schema.published).where(schema.published.c.campaign == number))
-            await db.execute(delete(schema.snapshot).where(schema.snapshot.c.campaign == number))
         await self.store.seal(1)
         await self.store.sweep()
 
@@ -304,18 +287,8 @@ class Campaigns:
             "campaign": identity,
             "state": shown_state(state, manifest),
             "envelope": json.loads(bytes(envelope)),
-            "counts": [
-                {
-                    "phase": row.query.phase,
-                    "arm": row.query.arm,
-                    "coin": str(row.query.coin),
-                    "threshold": str(row.query.threshold),
-                    "answered": row.answered,
-                    "ones": row.ones,
-                }
-                for row in sorted(counts, key=lambda row: key_of(row.query))
-            ],
-            "estimates": [plain(estimate) for estimate in estimates],
+            "counts": counts_shown(sorted(counts, key=lambda row: key_of(row.query))),
+            "estimates": estimates_shown(estimates),
         }
 
     async def verify(self, identity: str) -> dict[str, Any]:
@@ -345,7 +318,7 @@ class Campaigns:
             "estimates_agree": same,
             "tokens_agree": spent == reports,
             "reports": reports if final else None,
-            "estimates": [plain(estimate) for estimate in from_log] if final else None,
+            "estimates": estimates_shown(from_log) if final else None,
         }
 
     async def delete(self, identity: str, by: str, why: str = "") -> Erasure:
@@ -354,20 +327,7 @@ class Campaigns:
             number, state, _ = await find_campaign(db, identity)
             if state != "closed":
                 raise WrongState(f"only a closed campaign can be deleted; this one is {state}")
-            for table in (
-                schema.tail,
-                schema.log,
-                schema.count,
-                schema.snapshot,
-                schema.published,
-                schema.pin,
-                schema.flight,
-                schema.spent,
-                schema.token,
-                schema.link,
-                schema.shuffled_round,
-                schema.batch_part,
-            ):
+            for table in schema.OF_CAMPAIGNS:
                 await db.execute(delete(table).where(table.c.campaign == number))
             await db.execute(delete(schema.campaign).where(schema.campaign.c.no == number))
             await note(db, by, "delete", identity, why)
@@ -405,18 +365,3 @@ class Campaigns:
 def shown_state(state: str, manifest: Manifest) -> str:
     """As an operator sees it: past its deadline a campaign that is not closed yet is over."""
     return "over" if state != "closed" and time.time() >= manifest.deadline else state
-
-
-def hash_link(secret: str, code: str | None = None) -> bytes:
-    """What is stored of an open link; with a code only both together match it."""
-    label = b"privquant/link/1\x00" if code is None else b"privquant/link/2\x00"
-    return hashlib.sha256(label + (secret + (code or "")).encode("ascii")).digest()
-
-
-def link_matches(claim: Claim, stored: bytes) -> bool:
-    return secrets.compare_digest(hash_link(claim.link, claim.code), stored)
-
-
-def plain(estimate: Estimate) -> dict[str, Any]:
-    """An estimate as JSON, with the guarantee in words."""
-    return estimate.to_dict() | {"guarantee": str(estimate.guarantee)}

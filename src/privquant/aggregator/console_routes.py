@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, StreamingRespons
 from privquant.aggregator.console_page import console_page
 from privquant.aggregator.operator_access import Anyone, CampaignId
 from privquant.aggregator.page_files import serve_page
-from privquant.aggregator.page_routes import CodeForm, code_of
+from privquant.aggregator.page_routes import CODE, CodeForm, code_of
 from privquant.aggregator.replies import RequestRefused
 from privquant.aggregator.service import Service
 from privquant.aggregator.store.operator_queries import find_campaign, reading
@@ -33,7 +33,7 @@ _STEPS = (0.1, 0.2, 0.4, 1.0, 2.5, 5.0, 10.0)  # times the users of a plan, wher
 class PlanForm(BaseModel):
     """What is known about a collection; of users, alpha, epsilon and confidence exactly one is left out."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     size: Annotated[int, Field(ge=2, le=2**63, description="How many values the domain has")]
     users: Annotated[int, Field(ge=1, le=10**12)] | None = None
@@ -91,15 +91,12 @@ def add_console(app: FastAPI, service: Service) -> None:
 
     @app.post("/v1/plan", tags=tags, summary="What a collection can reach, before anyone is asked")
     async def planned(form: PlanForm, _by: Anyone) -> Planned:
-        asked = (form.size, form.users, form.alpha, form.epsilon, form.confidence, form.quantile)
         try:
-            return await asyncio.to_thread(_plan, *asked)
+            return await asyncio.to_thread(_plan, form)
         except ArithmeticError as error:
             raise RequestRefused("invalid", "these numbers are too extreme to plan with") from error
 
-    code: dict[str, Any] = {"content": {"image/svg+xml": {"schema": {"type": "string"}}}, "description": "OK"}
-
-    @app.post("/v1/qr", tags=tags, summary="An invite as a code", response_class=Response, responses={200: code})
+    @app.post("/v1/qr", tags=tags, summary="An invite as a code", response_class=Response, responses={200: CODE})
     async def drawn(form: CodeForm, _by: Anyone) -> Response:
         return await code_of(form.invite)
 
@@ -114,28 +111,16 @@ async def _known(service: Service, identity: str) -> Manifest:
 
 
 @lru_cache(256)
-def _plan(
-    size: int,
-    users: int | None,
-    alpha: float | None,
-    epsilon: float | None,
-    confidence: float | None,
-    quantile: float,
-) -> Planned:
-    domain = Integers(0, size - 1)
-    made = plan(domain=domain, users=users, alpha=alpha, epsilon=epsilon, confidence=confidence, quantile=quantile)
+def _plan(form: PlanForm) -> Planned:
+    domain = Integers(0, form.size - 1)
+    made = plan(domain=domain, **form.model_dump(exclude={"size"}))
     known = made.given | ({} if made.value is None else {made.missing: made.value})
     curve: list[list[float | None]] = []
     if {"users", "epsilon", "confidence"} <= set(known):
         for step in _STEPS:
             many = max(10, round(step * known["users"]))
-            there = plan(
-                domain=domain,
-                users=many,
-                epsilon=known["epsilon"],
-                confidence=known["confidence"],
-                quantile=quantile,
-            )
+            sure, q = known["confidence"], form.quantile
+            there = plan(domain=domain, users=many, epsilon=known["epsilon"], confidence=sure, quantile=q)
             row = next(row for row in there.rows if row.kind == "measured")
             curve.append([many, row.value, row.hardest])
     return Planned(

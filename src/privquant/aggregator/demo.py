@@ -123,27 +123,21 @@ def run(
         settings = Settings(
             data=Path(folder) / "data", port=port or free_port(), admin_port=free_port(), public_url=public_url
         )
-        return Demo(Path(folder), settings, devices, epsilon, seed, show).run(meet, hold)
+        return Demo(Path(folder), settings, people(devices, seed), epsilon, show).run(meet, hold)
 
 
+@dataclass(eq=False)
 class Demo:
     """One demo in a folder of its own."""
 
-    def __init__(
-        self,
-        folder: Path,
-        settings: Settings,
-        devices: int,
-        epsilon: float,
-        seed: int,
-        show: Callable[[Moment], None],
-    ) -> None:
-        self.folder = folder
-        self.epsilon = epsilon
-        self.values = people(devices, seed)
-        self.show = show
-        self.settings = settings
-        self.server = ServerProcess(self.settings, log=folder / "server.log")
+    folder: Path
+    settings: Settings
+    values: list[int]
+    epsilon: float
+    show: Callable[[Moment], None]
+
+    def __post_init__(self) -> None:
+        self.server = ServerProcess(self.settings, log=self.folder / "server.log")
         self.receipts: list[dict[str, Any]] = []
         self.lines: queue.Queue[tuple[int, str] | None] = queue.Queue()
         self.running = 0
@@ -204,8 +198,10 @@ class Demo:
 
     def _doors(self, campaign: str) -> Doors:
         link = self._call("POST", f"/v1/campaigns/{campaign}/link", {"places": GUESTS})["invite"]
-        console = f"{self.server.admin_url}/console#token={self.token}&to=/campaign/{campaign}"
-        return Doors(console, str(link))
+        return Doors(self._console(campaign), str(link))
+
+    def _console(self, campaign: str) -> str:
+        return f"{self.server.admin_url}/console#token={self.token}&to=/campaign/{campaign}"
 
     def _job(self, place: int, invites: list[str]) -> dict[str, Any]:
         """What one process of the fleet is told."""

@@ -16,10 +16,10 @@ from privquant.aggregator import metrics
 from privquant.aggregator.batches import BatchDesk
 from privquant.aggregator.bodies import ReadBody, whole
 from privquant.aggregator.campaign_cache import CampaignCache, CampaignView
-from privquant.aggregator.campaigns import link_matches
 from privquant.aggregator.forms import CAMPAIGN_ID, IN_WORDS
 from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.keys import KeyUnusable
+from privquant.aggregator.open_links import link_matches
 from privquant.aggregator.pace import Pace
 from privquant.aggregator.replies import Reply, RequestRefused, problem
 from privquant.aggregator.store.base import Admit, Ask, AskResult, Pin, Spend, Unavailable, What

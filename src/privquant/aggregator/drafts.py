@@ -56,18 +56,13 @@ def new_manifest(draft: Draft, keys: KeyRing) -> Manifest:
         terms = shuffled_terms(draft.shuffle, draft.protocol, draft.domain, users, epsilon, seal)
         coin, users = terms.most_honest_coin, sum(row.batch for row in terms.rounds)
         trust = {"trust": "shuffle", "version": SHUFFLED_VERSION, "shuffle": terms}
+    as_they_are = ("measurement", "question", "domain", "quantiles", "protocol", "interval", "waves")
     return Manifest(
-        measurement=draft.measurement,
-        question=draft.question,
-        domain=draft.domain,
-        quantiles=draft.quantiles,
+        **{name: getattr(draft, name) for name in as_they_are},
         epsilon=epsilon,
         flip_threshold=coin,
-        protocol=draft.protocol,
         options=tuple(sorted(options)),
-        interval=draft.interval,
         planned_users=users,
-        waves=draft.waves,
         opens=opens,
         deadline=opens + 30 * _DAY if draft.deadline is None else draft.deadline,
         issuer=issuer,

@@ -10,7 +10,6 @@ from privquant.aggregator.campaigns import MOST_INVITES
 from privquant.aggregator.drafts import ONE_WAVE, Draft
 from privquant.aggregator.pace import DEFAULT_SHARE
 from privquant.aggregator.shuffle_plan import ShuffleDraft
-from privquant.domain import Domain
 from privquant.wire import MAX_EDGES, Waves, domain_from_wire, real_to_wire
 
 WHOLE = r"^(0|-?[1-9][0-9]{0,19})$"
@@ -80,30 +79,17 @@ class CampaignForm(_Form):
     keep_days: Annotated[int, Field(ge=1, le=MOST_DAYS)] | None = None
 
     def to_draft(self) -> Draft:
-        waves = ONE_WAVE if self.waves is None else Waves(self.waves.count, self.waves.seconds)
-        return Draft(
-            measurement=self.measurement,
-            question=self.question,
-            domain=self._domain(),
-            epsilon=self.epsilon,
-            planned_users=self.planned_users,
-            quantiles=tuple(self.quantiles),
-            protocol=self.protocol,
-            options=tuple(self.options.items()),
-            interval=self.interval,
-            waves=waves,
-            opens=self.opens,
-            deadline=self.deadline,
-            pace=self.pace,
-            shuffle=None if self.shuffle is None else ShuffleDraft(**self.shuffle.model_dump()),
-            keep_days=self.keep_days,
-        )
-
-    def _domain(self) -> Domain:
-        form = self.domain.model_dump()
-        if "edges" in form:
-            form["edges"] = [real_to_wire(edge) for edge in form["edges"]]
-        return domain_from_wire(form)
+        domain = self.domain.model_dump()
+        if "edges" in domain:
+            domain["edges"] = [real_to_wire(edge) for edge in domain["edges"]]
+        in_another_form = {
+            "domain": domain_from_wire(domain),
+            "quantiles": tuple(self.quantiles),
+            "options": tuple(self.options.items()),
+            "waves": ONE_WAVE if self.waves is None else Waves(**self.waves.model_dump()),
+            "shuffle": None if self.shuffle is None else ShuffleDraft(**self.shuffle.model_dump()),
+        }
+        return Draft(**self.model_dump() | in_another_form)
 
 
 class InvitesForm(_Form):

@@ -69,11 +69,10 @@ class Live:
 
     async def stop(self) -> None:
         self.end_streams()
-        tasks = [topic.task for topic in self._topics.values()]
+        tasks = [topic.task for topic in self._topics.values() if topic.task is not None]
         for task in tasks:
-            if task is not None:
-                task.cancel()
-        await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def once(self, identity: str) -> dict[str, Any]:
         """One picture, with its trace."""

@@ -34,6 +34,13 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
+def opener_for(scheme: str) -> urllib.request.OpenerDirector:
+    """Follows no redirect. A proxy of the environment reads what goes to it over plain http, so none gets that;
+    https passes through it unread."""
+    aside = [urllib.request.ProxyHandler({})] if scheme == "http" else []
+    return urllib.request.build_opener(_NoRedirect, *aside)
+
+
 class OperatorClient:
     """One server, one token. timeout: seconds for a request."""
 
@@ -48,9 +55,7 @@ class OperatorClient:
                 "127.0.0.1, ::1)"
             )
         self.server = server.rstrip("/")
-        # A proxy of the environment reads what goes to it over plain http; https passes through it unread.
-        aside = [urllib.request.ProxyHandler({})] if where.scheme == "http" else []
-        self._opener = urllib.request.build_opener(_NoRedirect, *aside)
+        self._opener = opener_for(where.scheme)
         self._token = token
         self._timeout = timeout
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import posixpath
 import re
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -86,20 +87,10 @@ def modules_of(entry: str) -> tuple[str, ...]:
         if name in found:
             continue
         found.append(name)
-        folder = PurePosixPath(name).parent
+        folder = posixpath.dirname(name)
         for imported in _IMPORTED.findall(page_files()[name].body.decode()):
-            todo.append(_joined(folder, imported))
+            todo.append(posixpath.normpath(posixpath.join(folder, imported)))
     return tuple(found)
-
-
-def _joined(folder: PurePosixPath, name: str) -> str:
-    parts: list[str] = []
-    for part in (folder / name).parts:
-        if part == "..":
-            parts.pop()
-        else:
-            parts.append(part)
-    return "/".join(parts)
 
 
 def head_of(entry: str, up: str, *styles: str) -> str:

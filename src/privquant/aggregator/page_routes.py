@@ -27,6 +27,7 @@ PageId = Annotated[
     str, Path(json_schema_extra={"pattern": CAMPAIGN_ID}, description="SHA-256 of the manifest, hex")
 ]
 _DRAWN = 64  # codes kept: the same few are shown again and again
+CODE: dict[str, Any] = {"content": {"image/svg+xml": {"schema": {"type": "string"}}}, "description": "OK"}
 
 
 class CodeForm(BaseModel):
@@ -80,14 +81,12 @@ def add_join_pages(app: FastAPI, service: Service) -> None:
     async def room(request: Request) -> Response:
         return serve_page(room_page(), request)
 
-    code: dict[str, Any] = {"content": {"image/svg+xml": {"schema": {"type": "string"}}}, "description": "OK"}
-
     @app.post(
         "/join/qr",
         tags=["devices"],
         summary="The code of an open link of this server",
         response_class=Response,
-        responses={200: code},
+        responses={200: CODE},
     )
     async def drawn(form: CodeForm) -> Response:
         try:

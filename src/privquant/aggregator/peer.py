@@ -10,9 +10,9 @@ import http.client
 import ssl
 import urllib.error
 import urllib.request
-from typing import Any
 from urllib.parse import urlsplit
 
+from privquant.aggregator.operator_client import opener_for
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.wire import LOOPBACK, MAX_MANIFEST, parse_problem
 
@@ -30,11 +30,6 @@ class PeerRefused(PrivquantError):
 
 class PeerSilent(PrivquantError):
     """The other party does not answer now; send the same again."""
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        return None
 
 
 def check_peer(address: str) -> str:
@@ -58,11 +53,9 @@ def get(url: str) -> bytes:
 
 
 def _answer(request: urllib.request.Request) -> bytes:
-    aside = [urllib.request.ProxyHandler({})] if request.type == "http" else []
-    opener = urllib.request.build_opener(_NoRedirect, *aside)
     host = request.host
     try:
-        with opener.open(request, timeout=TIMEOUT) as answer:
+        with opener_for(request.type).open(request, timeout=TIMEOUT) as answer:
             return bytes(answer.read(MAX_MANIFEST + 1))
     except urllib.error.HTTPError as error:
         problem = parse_problem(error.code, error.read(MAX_MANIFEST))

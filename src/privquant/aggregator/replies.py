@@ -59,6 +59,16 @@ class RequestRefused(Exception):
         self.reply = problem(code, detail, retry_after, allow)
 
 
+def refusal_of(error: Exception) -> Reply:
+    """What is answered to a message that is refused, forged or malformed, or that the store could not take."""
+    if isinstance(error, RequestRefused):
+        return error.reply
+    if isinstance(error, wire.WireError):
+        forged = isinstance(error, wire.SignatureError)
+        return problem("forged-signature" if forged else "malformed", str(error))
+    return problem("unavailable")
+
+
 def problem(code: str, detail: str = "", retry_after: int | None = None, allow: str | None = None) -> Reply:
     kind = wire.PROBLEMS[code]
     if retry_after is None and not kind.final:

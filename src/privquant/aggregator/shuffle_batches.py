@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -20,7 +21,7 @@ from privquant.aggregator.campaign_cache import CampaignCache, CampaignView
 from privquant.aggregator.causes import Unavailable
 from privquant.aggregator.keys import KeyRing, KeyUnusable, seal_key
 from privquant.aggregator.logs import say
-from privquant.aggregator.replies import Reply, RequestRefused, problem
+from privquant.aggregator.replies import Reply, RequestRefused, refusal_of
 from privquant.aggregator.shuffle_promise import terms_of
 from privquant.aggregator.shuffle_protocol import ANNOUNCED, COUNTED, RoundRow, build_shuffled
 from privquant.aggregator.store.operator_queries import reading, writing
@@ -29,16 +30,16 @@ from privquant.protocols.base import ThresholdProtocol
 _CHUNK = 256  # reports opened before other requests get a turn
 
 
+@dataclass(eq=False)
 class BatchRoutes:
     """The routes `batches` and `notices`. on_end: called when a round is over, so that the next is announced."""
 
-    def __init__(
-        self, engine: AsyncEngine, cache: CampaignCache, keys: KeyRing, on_end: Callable[[], None]
-    ) -> None:
-        self._on_end = on_end
-        self._engine = engine
-        self._cache = cache
-        self._keys = keys
+    _engine: AsyncEngine
+    _cache: CampaignCache
+    _keys: KeyRing
+    _on_end: Callable[[], None]
+
+    def __post_init__(self) -> None:
         self._counting: dict[tuple[int, int], asyncio.Lock] = {}
         self._protocols: dict[str, ThresholdProtocol] = {}
 
@@ -54,14 +55,8 @@ class BatchRoutes:
             if route == wire.NOTICES:
                 return await self._notice(view, sent)
             return await self._batch(view, sent)
-        except RequestRefused as error:
-            return error.reply
-        except wire.SignatureError as error:
-            return problem("forged-signature", str(error))
-        except wire.WireError as error:
-            return problem("malformed", str(error))
-        except (Unavailable, KeyUnusable, SQLAlchemyError, OSError):
-            return problem("unavailable")
+        except (RequestRefused, wire.WireError, Unavailable, KeyUnusable, SQLAlchemyError, OSError) as error:
+            return refusal_of(error)
 
     async def _round(self, view: CampaignView, number: int) -> RoundRow:
         async with reading(self._engine) as db:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from privquant import wire
 from privquant.aggregator import shuffle_rounds
 from privquant.aggregator.alarms import EXAMPLE, alarms
 from privquant.aggregator.peer import check_peer
@@ -29,31 +31,21 @@ from privquant.aggregator.shuffle_protocol import (
 from privquant.aggregator.store.base import Counts
 from privquant.aggregator.store.operator_queries import reading
 from privquant.domain import Domain
-from privquant.messages import Query
+from privquant.messages import Estimate, Query
 from privquant.planning.statement import liars_in_a_run
 from privquant.privacy.coin import real_epsilon
-from privquant.wire import (
-    Manifest,
-    SealKey,
-    Shuffle,
-    SignatureError,
-    WireError,
-    announcements,
-    fingerprint,
-    open_announcement,
-)
 
 
 def shuffled_terms(
-    draft: ShuffleDraft, protocol: str, domain: Domain, users: int, epsilon: float, seal: SealKey
-) -> Shuffle:
+    draft: ShuffleDraft, protocol: str, domain: Domain, users: int, epsilon: float, seal: wire.SealKey
+) -> wire.Shuffle:
     """What a new manifest says about rounds, shuffler and seal."""
     check_peer(draft.address)
     rounds = planned_rounds(protocol, domain, users=users, epsilon=epsilon, draft=draft)
-    return Shuffle(draft.delta, rounds, draft.address, draft.key, seal, float(draft.colluding))
+    return wire.Shuffle(draft.delta, rounds, draft.address, draft.key, seal, float(draft.colluding))
 
 
-def check_shuffled(manifest: Manifest) -> None:
+def check_shuffled(manifest: wire.Manifest) -> None:
     """InvalidInput if the campaign cannot run, or does not keep what it says."""
     build_shuffled(manifest)
     check_rounds(manifest)
@@ -63,7 +55,7 @@ def check_shuffled(manifest: Manifest) -> None:
 class Looked:
     """A campaign's rounds as of one moment, and what follows from them."""
 
-    manifest: Manifest
+    manifest: wire.Manifest
     rows: list[RoundRow]
 
     @property
@@ -76,19 +68,38 @@ class Looked:
         ]
 
     def estimates(self) -> list[dict[str, Any]]:
-        found = folded(self.manifest, self.rows).estimates()
-        return [estimate.to_dict() | {"guarantee": str(estimate.guarantee)} for estimate in found]
+        return estimates_shown(folded(self.manifest, self.rows).estimates())
 
     def ended(self, state: str) -> int:
         return sum(row.state == state for row in self.rows)
 
 
-async def look(engine: AsyncEngine, number: int, manifest: Manifest) -> Looked:
+def estimates_shown(estimates: Iterable[Estimate]) -> list[dict[str, Any]]:
+    """Estimates as JSON, with the guarantee in words."""
+    return [estimate.to_dict() | {"guarantee": str(estimate.guarantee)} for estimate in estimates]
+
+
+def counts_shown(counts: Iterable[Counts]) -> list[dict[str, Any]]:
+    """Counts as JSON, numbers that may pass 2^53 as texts."""
+    return [
+        {
+            "phase": row.query.phase,
+            "arm": row.query.arm,
+            "coin": str(row.query.coin),
+            "threshold": str(row.query.threshold),
+            "answered": row.answered,
+            "ones": row.ones,
+        }
+        for row in counts
+    ]
+
+
+async def look(engine: AsyncEngine, number: int, manifest: wire.Manifest) -> Looked:
     async with reading(engine) as db:
         return Looked(manifest, await shuffle_rounds.read_rounds(db, number))
 
 
-async def shown(engine: AsyncEngine, number: int, manifest: Manifest) -> dict[str, Any]:
+async def shown(engine: AsyncEngine, number: int, manifest: wire.Manifest) -> dict[str, Any]:
     """What `show` has of a shuffled campaign beyond id and state."""
     found = await look(engine, number, manifest)
     return await asyncio.to_thread(_shown, found)
@@ -104,7 +115,7 @@ def _shown(found: Looked) -> dict[str, Any]:
         alarmed.append(f"{unopened} reports in the batches did not open: not sealed to the question they came for")
     return {
         "manifest": manifest.to_dict(),
-        "key_fingerprint": fingerprint(manifest.issuer),
+        "key_fingerprint": wire.fingerprint(manifest.issuer),
         "heard": sum(row.answered for row in found.rows),
         "planned_users": manifest.planned_users,
         "tokens": 0,
@@ -118,7 +129,7 @@ def _shown(found: Looked) -> dict[str, Any]:
         "alarms": alarmed,
         "shuffle": {
             "shuffler": terms.address,
-            "shuffler_fingerprint": fingerprint(terms.key),
+            "shuffler_fingerprint": wire.fingerprint(terms.key),
             "guarantee": guarantee.to_dict(),
             "table": guarantee.table(),
             "planned_rounds": len(terms.rounds),
@@ -159,24 +170,14 @@ def _round(row: RoundRow, needed: int) -> dict[str, Any]:
     }
 
 
-async def exported(engine: AsyncEngine, number: int, manifest: Manifest, envelope: bytes) -> dict[str, Any]:
+async def exported(engine: AsyncEngine, number: int, manifest: wire.Manifest, envelope: bytes) -> dict[str, Any]:
     """Manifest, rounds and estimates."""
     found = await look(engine, number, manifest)
 
     def form() -> dict[str, Any]:
         return {
             "envelope": json.loads(envelope),
-            "counts": [
-                {
-                    "phase": row.query.phase,
-                    "arm": row.query.arm,
-                    "coin": str(row.query.coin),
-                    "threshold": str(row.query.threshold),
-                    "answered": row.answered,
-                    "ones": row.ones,
-                }
-                for row in found.counts
-            ],
+            "counts": counts_shown(found.counts),
             "estimates": found.estimates(),
             "rounds": [_round(row, terms_of(manifest).rounds[row.round].batch) for row in found.rows],
         }
@@ -185,7 +186,7 @@ async def exported(engine: AsyncEngine, number: int, manifest: Manifest, envelop
 
 
 async def verified(
-    engine: AsyncEngine, number: int, manifest: Manifest, served: dict[Query, tuple[int, int]]
+    engine: AsyncEngine, number: int, manifest: wire.Manifest, served: dict[Query, tuple[int, int]]
 ) -> dict[str, Any]:
     """Rebuild everything from the rounds and compare: counts, batches, announcements, every question asked."""
     found = await look(engine, number, manifest)
@@ -214,10 +215,10 @@ def _verified(found: Looked, served: dict[Query, tuple[int, int]]) -> dict[str, 
     }
 
 
-def _chain(manifest: Manifest, rows: list[RoundRow]) -> bool:
+def _chain(manifest: wire.Manifest, rows: list[RoundRow]) -> bool:
     """Whether the announcements are signed, one a round, each following the one before."""
     try:
-        signed = [open_announcement(row.envelope, manifest) for row in rows]
-    except (SignatureError, WireError):
+        signed = [wire.open_announcement(row.envelope, manifest) for row in rows]
+    except (wire.SignatureError, wire.WireError):
         return False
-    return signed == announcements(manifest.id, [row.threshold for row in rows])
+    return signed == wire.announcements(manifest.id, [row.threshold for row in rows])

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 from privquant.domain import Domain
 from privquant.errors import InvalidInput
+from privquant.planning.shuffled_coins import rounds_of
 from privquant.privacy.coin import Coin, real_epsilon
 from privquant.privacy.shuffle import local_epsilon
-from privquant.protocols.isotonic.shuffled import round_sizes
-from privquant.protocols.naive.bracket import batch_sizes, rounds_for
 from privquant.validation import check_choice, check_count, check_epsilon, check_probability
 from privquant.wire import MAX_ROUNDS, RoundTerms
 
@@ -52,11 +51,10 @@ def planned_rounds(
     if not 0.0 <= draft.drop_outs < 1.0:
         raise InvalidInput(f"drop_outs is a share from 0 to below 1, got {draft.drop_outs!r}")
     expected = check_count(math.floor(users * (1.0 - draft.drop_outs)), "users who answer", 1)
+    sizes = rounds_of(protocol, expected, e, domain.size)
     if protocol == "naive":
-        sizes = [size for size in batch_sizes(expected, rounds_for(domain.size)) if size > 0]
         allowed = dict.fromkeys(sizes, _local(min(sizes), e, d, draft))  # one coin, of the smallest round
     else:
-        sizes = round_sizes(expected, e, domain.size)
         allowed = {size: _local(size, e, d, draft) for size in set(sizes)}
     if len(sizes) > MAX_ROUNDS:
         raise InvalidInput(f"a campaign has at most {MAX_ROUNDS} rounds, and this one would have {len(sizes)}")

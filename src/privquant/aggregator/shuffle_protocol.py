@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from privquant.aggregator.campaign_protocol import options_of
 from privquant.aggregator.shuffle_promise import promise, terms_of
 from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import Estimate, Query
@@ -17,7 +17,8 @@ from privquant.planning.statement import stated_estimates
 from privquant.privacy.coin import real_epsilon
 from privquant.protocols.base import ThresholdProtocol
 from privquant.protocols.registry import check_options, protocol
-from privquant.wire import Manifest, WireError, real_from_wire
+from privquant.validation import one_or_several
+from privquant.wire import Manifest
 
 ANNOUNCED, COUNTED, DROPPED = "announced", "counted", "dropped"
 
@@ -45,19 +46,18 @@ class RoundRow:
 def build_shuffled(manifest: Manifest) -> ThresholdProtocol:
     """The protocol of a manifest in the shuffle model; InvalidInput with the reason if a campaign cannot run it."""
     terms = terms_of(manifest)
-    options: dict[str, Any] = {name: _option(value) for name, value in manifest.options}
+    options = options_of(manifest)
     if manifest.interval is not None or "rounds" in options:
         raise InvalidInput("a shuffled campaign has the rounds of its manifest and no certified interval")
     check_options(manifest.protocol, options)
     if manifest.protocol == "isotonic":
         options["rounds"] = [(row.batch, row.coin) for row in terms.rounds]
-    quantiles = manifest.quantiles
     built = protocol(
         manifest.protocol,
         manifest.domain,
         users=sum(row.batch for row in terms.rounds),
         epsilon=real_epsilon(terms.most_honest_coin),
-        quantile=quantiles[0] if len(quantiles) == 1 else quantiles,
+        quantile=one_or_several(manifest.quantiles),
         guarantee=promise(manifest),
         **options,
     )
@@ -66,21 +66,10 @@ def build_shuffled(manifest: Manifest) -> ThresholdProtocol:
             f"protocol {manifest.protocol!r} cannot run in a shuffled campaign: its state is more than a count per "
             "round of fixed size"
         )
-    if built.coins() != {row.coin for row in terms.rounds} or built.round_sizes() != tuple(
-        row.batch for row in terms.rounds
-    ):
+    sizes = tuple(row.batch for row in terms.rounds)
+    if built.coins() != {row.coin for row in terms.rounds} or built.round_sizes() != sizes:
         raise InvalidInput(f"protocol {manifest.protocol!r} would ask in other rounds than the manifest's")
     return built
-
-
-def _option(value: str | int | bool | None) -> str | int | float | bool | None:
-    """A manifest writes a number with a fraction as a decimal string."""
-    if isinstance(value, str):
-        try:
-            return real_from_wire(value, "option")
-        except WireError:
-            return value
-    return value
 
 
 class RoundFold:

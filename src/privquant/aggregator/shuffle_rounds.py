@@ -22,22 +22,11 @@ _c = _table.c
 
 async def read_rounds(db: AsyncConnection, campaign: int) -> list[RoundRow]:
     """All announced rounds, in their order."""
-    rows = await db.execute(select(_table).where(_c.campaign == campaign).order_by(_c.round))
-    return [
-        RoundRow(
-            row.round,
-            row.threshold,
-            bytes(row.envelope),
-            row.state,
-            bool(row.noted),
-            bool(row.extended),
-            row.batch,
-            row.reports,
-            row.answered,
-            row.ones,
-        )
-        for row in rows
-    ]
+    wanted = [_c[name] for name in RoundRow.__slots__]
+    rows = await db.execute(select(*wanted).where(_c.campaign == campaign).order_by(_c.round))
+    kinds = {"envelope": bytes, "noted": bool, "extended": bool}
+    found = (dict(row._mapping) for row in rows)
+    return [RoundRow(**form | {name: kind(form[name]) for name, kind in kinds.items()}) for form in found]
 
 
 async def announce(engine: AsyncEngine, campaign: int, number: int, threshold: int, envelope: bytes) -> bool:
@@ -111,17 +100,8 @@ async def count_batch(
         if done.rowcount == 0:
             return False
         if answered:
-            await db.execute(
-                insert(schema.count).values(
-                    campaign=campaign,
-                    phase=query.phase,
-                    arm=query.arm,
-                    coin=query.coin,
-                    threshold=query.threshold,
-                    answered=answered,
-                    ones=ones,
-                )
-            )
+            asked = {name: getattr(query, name) for name in ("phase", "arm", "coin", "threshold")}
+            await db.execute(insert(schema.count).values(campaign=campaign, **asked, answered=answered, ones=ones))
         await forget_parts(db, campaign, batch.round)
     return True
 

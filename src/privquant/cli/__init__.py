@@ -1,4 +1,4 @@
-"""The command line: one verb a file. Each verb module has `register(app)`.
+"""The command line: one verb a file. It is the function of the file's name, unless the file has `register(app)`.
 
 Errors privquant raises on purpose end in one plain line on standard error and exit code 2.
 """
@@ -10,25 +10,15 @@ import sys
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
+from typing import Any
 
 from privquant import __version__
 from privquant.errors import InvalidInput, MissingDependency, PrivquantError
 
 # How `--help` orders the verbs; a verb module not named here comes last.
 _ORDER = (
-    *(
-        "demo",
-        "estimate",
-        "plan",
-        "account",
-        "audit",
-        "policy",
-        "answer",
-        "serve",
-        "campaign",
-        "operator",
-        "shuffler",
-    ),
+    *("demo", "estimate", "plan", "account", "audit", "policy", "answer"),
+    *("serve", "campaign", "operator", "shuffler"),
     *("compare", "published", "sweep", "paper"),
 )
 
@@ -39,15 +29,23 @@ _SERVICE = frozenset(
 
 
 def _verbs() -> list[ModuleType]:
-    """The modules beside this one that register a verb: all, or the one that is asked for.
+    """The modules of the verbs, beside this one: all, or the one that is asked for.
 
     A verb that is asked for loads alone, so that `privquant answer` runs where numpy cannot be imported.
     """
     names = [found.name for found in iter_modules(__path__) if not found.name.startswith("_")]
     names = [name for name in names if name in sys.argv[1:2]] or names
     names.sort(key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
-    modules = [import_module(f"{__name__}.{name}") for name in names]
-    return [module for module in modules if hasattr(module, "register")]
+    return [import_module(f"{__name__}.{name}") for name in names]
+
+
+def register(app: Any, verb: ModuleType) -> None:
+    """Add the command, or the commands, of a verb's module."""
+    name = verb.__name__.rpartition(".")[2]
+    if hasattr(verb, "register"):
+        verb.register(app)
+    else:
+        app.command(name)(getattr(verb, name))
 
 
 def _import(module: str) -> None:
@@ -94,7 +92,7 @@ def main() -> None:
             _import(module)
 
     for verb in _verbs():
-        verb.register(app)
+        register(app, verb)
     try:
         get_command(app)(prog_name="privquant")  # also as `python -m privquant`; completion goes by it
     except PrivquantError as error:

@@ -19,12 +19,21 @@ Engine = Annotated[
 
 
 @contextmanager
-def executor_of(engine: str | None, workers: int) -> Iterator[Executor | None]:
-    """The executor a command line names; None for processes of our own."""
-    if engine is None:
-        yield None
-        return
-    from privquant.engines.executors import executor_at
+def executor_of(engine: str | None, workers: int, kept: str = "") -> Iterator[Executor | None]:
+    """The executor a command line names; None for processes of our own.
 
-    with executor_at(engine, workers=workers) as executor:
-        yield executor
+    kept: what is said of the work done so far to who interrupts it, before the command ends with 130.
+    """
+    try:
+        if engine is None:
+            yield None
+            return
+        from privquant.engines.executors import executor_at
+
+        with executor_at(engine, workers=workers) as executor:
+            yield executor
+    except KeyboardInterrupt:
+        if not kept:
+            raise
+        typer.echo(f"interrupted: {kept}", err=True)
+        raise typer.Exit(130) from None

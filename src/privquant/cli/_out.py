@@ -1,11 +1,30 @@
-"""Where a long run is to write: looked at before it starts, not after."""
+"""Where a command writes: looked at before it starts, not after."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from privquant.errors import InvalidInput
+
+
+@contextmanager
+def new_private_file(path: Path) -> Iterator[TextIO]:
+    """A file that must not exist, readable by its owner alone; if nothing comes to stand in it, it goes again."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be made: {error.strerror}") from error
+    try:
+        with os.fdopen(handle, "w") as out:
+            yield out
+    except BaseException:
+        if path.stat().st_size == 0:
+            path.unlink()  # a second try must find its name free
+        raise
 
 
 def check_out(path: Path, endings: tuple[str, ...] = ()) -> None:

@@ -8,12 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from privquant.cli._options import AsJson
 from privquant.cli._table import table_of
 from privquant.errors import InvalidInput
-
-
-def register(app: typer.Typer) -> None:
-    app.command("account")(account)
 
 
 def account(
@@ -41,7 +38,7 @@ def account(
         ),
     ] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the curves into this file (png, svg, pdf).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what a shuffled batch of one-bit answers promises, by every method of accounting.
 

@@ -10,10 +10,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from privquant.cli._options import AsJson
 from privquant.domain import Domain, Integers
 from privquant.errors import InvalidInput, MissingDependency
 
@@ -47,7 +48,7 @@ def answer(
     ] = None,
     code: Annotated[str | None, typer.Option(help="The code of an open link that needs one.")] = None,
     patience: Annotated[float, typer.Option(help="Seconds to go on trying before giving up for now.")] = 60.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Answer the question of an invite with one bit, through a biased coin, if the policy allows it.
 
@@ -89,7 +90,9 @@ def said_no(refusal: NotAnswered, as_json: bool = False) -> typer.Exit:
 
     later = isinstance(refusal, TryLater)
     if as_json:
-        typer.echo(json.dumps(_not_answered(refusal, later)))
+        form = {"answered": False, "final": not later, "reason": refusal.reason, "text": refusal.text}
+        more = {"retry_after": refusal.retry_after} if isinstance(refusal, TryLater) else {}
+        typer.echo(json.dumps(form | more))
     else:
         typer.echo(f"privquant: {'try later' if later else 'refused'} ({refusal.reason}): {refusal.text}", err=True)
     return typer.Exit(TRY_LATER if later else REFUSED)
@@ -130,8 +133,3 @@ def _sentence(receipt: Receipt) -> str:
         f"The one bit that left this device{sealed} is {receipt.bit}. {receipt.guarantee} "
         f"Spent so far on this measurement: {sums}."
     )
-
-
-def _not_answered(refusal: NotAnswered, later: bool) -> dict[str, Any]:
-    form = {"answered": False, "final": not later, "reason": refusal.reason, "text": refusal.text}
-    return {**form, "retry_after": getattr(refusal, "retry_after", None)} if later else form

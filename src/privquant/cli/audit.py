@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from privquant.cli._options import AsJson
 from privquant.cli._table import table_of
 from privquant.errors import InvalidInput
 
 if TYPE_CHECKING:
     from privquant.privacy.randomizers import Randomizer
-
-
-def register(app: typer.Typer) -> None:
-    app.command("audit")(audit)
 
 
 def audit(
@@ -50,7 +47,7 @@ def audit(
     confidence: Annotated[
         float, typer.Option(help="An honest randomizer is accused at most 1 - this often.")
     ] = 0.999,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Audit a randomizer: a lower bound on its true epsilon that holds with the stated confidence.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from privquant.cli._domain import domain_of
-from privquant.cli._quantiles import quantiles_of
+from privquant.cli._options import AsJson, Identity, InvitesFile, Number, Places, WithCode, Yes, quantiles_of
+from privquant.cli._out import new_private_file
 from privquant.cli._server import call
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.messages import Guarantee, Rank, error_statement
@@ -23,7 +23,6 @@ _CALL = 100_000  # invites a request
 _AMPLE = 10  # more invites than this many for each person planned is likely a slip of the finger
 
 Server = Annotated[str, typer.Option(envvar="PRIVQUANT_SERVER", help="Address of the server's admin port.")]
-Identity = Annotated[str, typer.Argument(help="The campaign's id, or enough of its start to be the only one.")]
 HERE = "http://127.0.0.1:8471"
 
 
@@ -135,9 +134,7 @@ def create(
     typer.echo(made["id"])
 
 
-def show_all(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, server: Server = HERE
-) -> None:
+def show_all(as_json: AsJson = False, server: Server = HERE) -> None:
     """List campaigns."""
     found = call(server, "GET", "/v1/campaigns")
     if as_json:
@@ -151,11 +148,7 @@ def show_all(
         typer.echo(f"{line['id'][:16]}  {line['state']:<7} {heard:<20} {line['measurement']}{alarm}")
 
 
-def show(
-    campaign: Identity,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    server: Server = HERE,
-) -> None:
+def show(campaign: Identity, as_json: AsJson = False, server: Server = HERE) -> None:
     """Show a campaign's progress and its estimates."""
     found = call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}")
     if as_json:
@@ -166,14 +159,16 @@ def show(
         typer.echo(json.dumps(found | {"estimates": estimates}, indent=2))
         return
     typer.echo(f"{found['manifest']['measurement']}: {found['manifest']['question']}")
-    typer.echo(f"{found['state']}, {found['heard']} of {found['planned_users']} answered{_behind(found)}")
+    behind = f" (until it is closed, numbers stay at least {found['behind']} answers behind)"
+    shown = behind if found["behind"] else ""
+    typer.echo(f"{found['state']}, {found['heard']} of {found['planned_users']} answered{shown}")
     if found.get("pace") is not None and found["state"] == "open":
         typer.echo(_pace_words(**found["pace"]))
     if found.get("shuffle"):
         typer.echo(found["shuffle"]["standing"])
     _say_estimates(found["estimates"])
-    if (kept := _kept(found)) is not None:
-        typer.echo(kept)
+    if found.get("keep_days") is not None:
+        typer.echo(_kept(found))
     typer.echo(found["privacy"])
     if found.get("shuffle"):
         typer.echo(found["shuffle"]["table"])
@@ -202,26 +197,18 @@ def _days(text: str) -> int:
     return int(number)
 
 
-def _kept(found: dict[str, Any]) -> str | None:
+def _kept(found: dict[str, Any]) -> str:
     """When the campaign is erased by itself, in words."""
-    if found.get("keep_days") is None:
-        return None
     if found["closed"] is None:
         return f"It is erased by itself {found['keep_days']} days after it is closed."
     day = time.gmtime(found["closed"] + found["keep_days"] * 86_400)
     return f"It is erased by itself after {time.strftime('%Y-%m-%d %H:%M UTC', day)}."
 
 
-def _behind(found: dict[str, Any]) -> str:
-    if not found["behind"]:
-        return ""
-    return f" (until it is closed, numbers stay at least {found['behind']} answers behind)"
-
-
 def invites(
     campaign: Identity,
-    number: Annotated[int, typer.Argument(help="How many one-time invites.")],
-    file: Annotated[Path, typer.Argument(help="CSV file to write; it must not exist.")],
+    number: Number,
+    file: InvitesFile,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask, however many.")] = False,
     server: Server = HERE,
 ) -> None:
@@ -232,27 +219,20 @@ def invites(
     planned = call(server, "GET", f"/v1/campaigns/{identity}")["planned_users"]
     if number > _AMPLE * planned and not yes:
         typer.confirm(f"Make {number:,} invites, where {planned:,} people are planned for?", abort=True)
-    try:
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError as error:
-        raise InvalidInput(f"{file} cannot be made: {error.strerror}") from error
     written = 0
     try:
-        with os.fdopen(handle, "w") as out, _bar(number) as advance:
-            out.write("invite\n")
+        with new_private_file(file) as out, _bar(number) as advance:
             while written < number:
                 count = min(_CALL, number - written)
                 lines = call(server, "POST", f"/v1/campaigns/{identity}/invites", {"count": count})
-                out.write(lines.partition("\n")[2])
+                out.write(lines.partition("\n")[2] if written else lines)  # the first line is the column's name
                 out.flush()
                 written += count
                 advance(written)
-    except BaseException as error:
+    except PrivquantError as error:
         if not written:
-            file.unlink()  # nothing is in it, and a second try must find its name free
-        elif isinstance(error, PrivquantError):
-            raise type(error)(f"{error}; the first {written:,} invites are in {file}") from error
-        raise
+            raise
+        raise type(error)(f"{error}; the first {written:,} invites are in {file}") from error
     typer.echo(f"{number:,} invites written to {file}", err=True)
 
 
@@ -271,12 +251,7 @@ def _bar(total: int) -> Iterator[Callable[[int], None]]:
         yield lambda done: bar.update(task, completed=done)
 
 
-def link(
-    campaign: Identity,
-    places: Annotated[int, typer.Argument(help="How many may answer through it.")],
-    code: Annotated[bool, typer.Option("--code", help="It needs a code beside it, which is printed too.")] = False,
-    server: Server = HERE,
-) -> None:
+def link(campaign: Identity, places: Places, code: WithCode = False, server: Server = HERE) -> None:
     """Print one open link for many people. A new one replaces the old.
 
     Whoever has the link can answer through it, and more than once: for one answer a person hand out invites.
@@ -297,11 +272,7 @@ def _turn(name: str) -> Any:
     return turn
 
 
-def close(
-    campaign: Identity,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    server: Server = HERE,
-) -> None:
+def close(campaign: Identity, yes: Yes = False, server: Server = HERE) -> None:
     """Count nothing any more. A closed campaign cannot be opened again; `pause` can be taken back."""
     identity = _whole(server, campaign)
     if not yes:
@@ -316,7 +287,7 @@ def export(campaign: Identity, server: Server = HERE) -> None:
 
 def merge(
     exports: Annotated[list[Path], typer.Argument(help="What `campaign export` wrote at each aggregator.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Add up the counts of several aggregators of one campaign, and print what they say. Needs no server.
 
@@ -369,11 +340,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def delete(
-    campaign: Identity,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    server: Server = HERE,
-) -> None:
+def delete(campaign: Identity, yes: Yes = False, server: Server = HERE) -> None:
     """Erase a closed campaign: tokens, reports, counts; exit code 1 if bytes may be left in the store's files."""
     identity = _whole(server, campaign)
     state = call(server, "GET", f"/v1/campaigns/{identity}")["state"]

@@ -8,13 +8,10 @@ from typing import Annotated
 import typer
 
 from privquant.cli._engine import Engine, executor_of
+from privquant.cli._options import Workers
 from privquant.cli._out import check_out
 from privquant.errors import InvalidInput
 from privquant.validation import check_choice
-
-
-def register(app: typer.Typer) -> None:
-    app.command("compare")(compare)
 
 
 def compare(
@@ -24,7 +21,7 @@ def compare(
     trials: Annotated[int, typer.Option(help="Runs a cell.")] = 4000,
     data_sets: Annotated[int, typer.Option(help="Drawn data sets a cell, among which the runs divide.")] = 500,
     seed: Annotated[int, typer.Option(help="Root seed; every cell derives its own from it.")] = 1,
-    workers: Annotated[int, typer.Option(help="Processes; 0 is all cores. The numbers do not depend on it.")] = 0,
+    workers: Workers = 0,
     engine: Engine = None,
     quick: Annotated[bool, typer.Option("--quick", help="A twentieth of the runs.")] = False,
     out: Annotated[Path | None, typer.Option(help="Also write every cell here, as .csv or .parquet.")] = None,
@@ -50,15 +47,11 @@ def compare(
     studies = list(TABLES.values()) if table == "all" else [TABLES[table]]
     wanted = runs(trials, data_sets, 20 if quick else 1)
     cells = [cell for study in studies for cell in study.cells(wanted)]
-    try:
-        with executor_of(engine, workers) as executor:
-            results = run_cells(
-                cells, seed=seed, workers=workers, executor=executor, out=out, resume=resume, progress=True
-            )
-    except KeyboardInterrupt:
-        kept = "finished cells are kept; go on with --resume" if out else "nothing is kept without --out"
-        typer.echo(f"interrupted: {kept}", err=True)
-        raise typer.Exit(130) from None
+    kept = "finished cells are kept; go on with --resume" if out else "nothing is kept without --out"
+    with executor_of(engine, workers, kept) as executor:
+        results = run_cells(
+            cells, seed=seed, workers=workers, executor=executor, out=out, resume=resume, progress=True
+        )
     for study in studies:
         typer.echo(study.report(results))
     if figure is not None:

@@ -9,7 +9,7 @@ import sys
 import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,10 +18,6 @@ from privquant.validation import check_choice, check_epsilon
 
 if TYPE_CHECKING:
     from privquant.aggregator.demo import DemoResult, Doors, Moment
-
-
-def register(app: typer.Typer) -> None:
-    app.command("demo")(demo)
 
 
 def demo(
@@ -58,28 +54,20 @@ def demo(
         raise InvalidInput(f"devices must lie in 1 .. 1000000, got {devices}")
     if trust == "shuffle" and (public_url or port):
         raise InvalidInput("--public-url and --port are for the local demo: a shuffled one has two servers")
+    settings: dict[str, Any] = {"epsilon": epsilon, "seed": seed}
     if as_json:
-        outcome = run(devices, epsilon=epsilon, seed=seed, show=lambda moment: None)
+        outcome = run(devices, show=lambda moment: None, **settings)
         typer.echo(json.dumps(outcome.to_dict(), indent=1))
-    elif trust == "shuffle":
-        with _live() as (show, _, _):
-            outcome = run(devices, epsilon=epsilon, seed=seed, show=show)
-        _print(outcome)
     else:
         if public_url and not public_url.startswith("https://"):
             raise InvalidInput(f"--public-url must start with https://, for phones' browsers; got {public_url!r}")
         watched = browser and can_open_a_browser()
         with _live() as (show, meet, hold):
-            outcome = run(
-                devices,
-                epsilon=epsilon,
-                seed=seed,
-                show=show,
-                port=port,
-                public_url=public_url.rstrip("/"),
-                meet=lambda doors: meet(doors, watched),
-                hold=hold if watched or (public_url and sys.stdin.isatty()) else lambda: None,
-            )
+            if trust == "local":
+                settings |= {"port": port, "public_url": public_url.rstrip("/")}
+                settings["meet"] = lambda doors: meet(doors, watched)
+                settings["hold"] = hold if watched or (public_url and sys.stdin.isatty()) else lambda: None
+            outcome = run(devices, show=show, **settings)
         _print(outcome)
     raise typer.Exit(0 if outcome.exact and outcome.verified else 1)
 
@@ -109,12 +97,7 @@ def _live() -> Iterator[tuple[Callable[[Moment], None], Callable[[Doors, bool], 
     """A progress bar that also shows the estimate as it moves; events and links stay above it."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns) as bar:
         task = bar.add_task("no estimate yet", total=None)
 

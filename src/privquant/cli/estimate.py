@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from privquant.cli._domain import domain_of
-from privquant.cli._quantiles import quantiles_of
+from privquant.cli._options import AsJson, Bins, Log, quantiles_of
 from privquant.cli._table import table_of
 from privquant.errors import InvalidInput
 from privquant.messages import Rank, error_statement
@@ -29,10 +29,6 @@ _FLAGS = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    app.command("estimate")(estimate)
-
-
 def estimate(
     file: Annotated[Path, typer.Argument(help="CSV or Parquet file.", show_default=False)],
     column: Annotated[str, typer.Option(help="Column that holds the numbers.", show_default=False)],
@@ -41,11 +37,8 @@ def estimate(
         str | None, typer.Option(help="Lowest value that can occur; needed, never taken from the data.")
     ] = None,
     high: Annotated[str | None, typer.Option(help="Highest value that can occur; needed.")] = None,
-    bins: Annotated[
-        int | None,
-        typer.Option(help="For continuous values: this many equal bins between low and high."),
-    ] = None,
-    log: Annotated[bool, typer.Option("--log", help="With --bins: bins of equal ratio (needs low > 0).")] = False,
+    bins: Bins = None,
+    log: Log = False,
     quantile: Annotated[
         list[str] | None, typer.Option(help="Quantile; 0.5,0.9 or repeat for several.", show_default="0.5")
     ] = None,
@@ -67,7 +60,7 @@ def estimate(
     fractions: Annotated[str, typer.Option(help="Fractions in a whole-number domain: refuse or round.")] = "refuse",
     outside: Annotated[str, typer.Option(help="Values outside low .. high: clamp or refuse.")] = "clamp",
     seed: Annotated[int | None, typer.Option(help="Seed of the simulated coins, for a repeatable run.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Estimate quantiles of a column as a private collection would find them.
 

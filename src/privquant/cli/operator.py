@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import click
 import typer
 
+from privquant.cli._options import BackupFolder, Yes
 from privquant.errors import InvalidInput, PrivquantError
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ def show(data: Data = None, database: Database = None) -> None:
     from privquant.aggregator.operators import list_operators
 
     for line in _on_store(_existing(data, database), list_operators):
-        typer.echo(f"{line['name']:<30} {line['role']:<8} since {_day(line['created'])}")
+        since = time.strftime("%Y-%m-%d", time.gmtime(line["created"]))
+        typer.echo(f"{line['name']:<30} {line['role']:<8} since {since}")
 
 
 def remove(
@@ -105,10 +107,8 @@ def audit(
     from privquant.aggregator.operators import read_audit
 
     for line in _on_store(_existing(data, database), lambda engine: read_audit(engine, last)):
-        campaign = (line["campaign"] or "")[:12]
-        typer.echo(
-            f"{_second(line['at'])}  {line['operator']:<16} {line['act']:<16} {campaign:<12}  {line['detail']}"
-        )
+        at, campaign = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(line["at"])), (line["campaign"] or "")[:12]
+        typer.echo(f"{at}  {line['operator']:<16} {line['act']:<16} {campaign:<12}  {line['detail']}")
 
 
 def key(data: Data = None) -> None:
@@ -141,11 +141,7 @@ def backup(
     typer.echo(f"copied to {target}", err=True)
 
 
-def restore(
-    source: Annotated[Path, typer.Argument(help="Folder made by `backup`.")],
-    data: Data = None,
-    database: Database = None,
-) -> None:
+def restore(source: BackupFolder, data: Data = None, database: Database = None) -> None:
     """Make a backup the store of an empty data folder."""
     from privquant.aggregator.backup import restore as put_back
 
@@ -156,7 +152,7 @@ def restore(
 
 def schema(
     to: Annotated[str | None, typer.Option(help="Turn the tables back to this older schema.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     data: Data = None,
     database: Database = None,
 ) -> None:
@@ -221,11 +217,3 @@ def _on_store(settings: Settings, work: Callable[[AsyncEngine], Awaitable[T]]) -
             return await work(engine)
 
     return asyncio.run(run())
-
-
-def _day(at: int) -> str:
-    return time.strftime("%Y-%m-%d", time.gmtime(at))
-
-
-def _second(at: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at))

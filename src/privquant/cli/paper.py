@@ -8,11 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from privquant.cli._engine import Engine, executor_of
+from privquant.cli._options import Workers
 from privquant.cli._table import table_of
-
-
-def register(app: typer.Typer) -> None:
-    app.command("paper")(paper)
 
 
 def paper(
@@ -22,7 +19,7 @@ def paper(
     show: Annotated[bool, typer.Option("--list", help="List the figures and stop.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer trials and a thinner grid: some minutes.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("out/paper"),
-    workers: Annotated[int, typer.Option(help="Processes; 0 is all cores. The numbers do not depend on it.")] = 0,
+    workers: Workers = 0,
     engine: Engine = None,
     seed: Annotated[int, typer.Option(help="Root seed of the simulations.")] = 2024,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
@@ -34,21 +31,9 @@ def paper(
         for known in catalogue().values():
             typer.echo(f"{known.name:22} {known.place:32} {known.title}")
         return
-    try:
-        with executor_of(engine, workers) as executor:
-            done = regenerate(
-                figure,
-                out=out,
-                quick=quick,
-                seed=seed,
-                workers=workers,
-                executor=executor,
-                resume=resume,
-                progress=True,
-            )
-    except KeyboardInterrupt:
-        typer.echo("interrupted: finished cells are kept; go on with --resume", err=True)
-        raise typer.Exit(130) from None
+    with executor_of(engine, workers, "finished cells are kept; go on with --resume") as executor:
+        running: dict[str, Any] = {"workers": workers, "executor": executor, "resume": resume, "progress": True}
+        done = regenerate(figure, out=out, quick=quick, seed=seed, **running)
     if done.comparison:
         _show(done.comparison)
     typer.echo(f"{len(done.files)} files written to {out}")

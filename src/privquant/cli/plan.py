@@ -10,8 +10,8 @@ import typer
 
 from privquant.cli._domain import domain_of
 from privquant.cli._engine import Engine, executor_of
+from privquant.cli._options import AsJson, Bins, Log, Workers, quantiles_of
 from privquant.cli._out import check_out
-from privquant.cli._quantiles import quantiles_of
 
 if TYPE_CHECKING:
     from privquant.planning.plan import Plan
@@ -25,10 +25,8 @@ def register(app: typer.Typer) -> None:
 def plan(
     low: Annotated[str, typer.Option(help="Lowest value that can occur.")] = "0",
     high: Annotated[str, typer.Option(help="Highest value that can occur.")] = str(2**20 - 1),
-    bins: Annotated[
-        int | None, typer.Option(help="For continuous values: this many equal bins between low and high.")
-    ] = None,
-    log: Annotated[bool, typer.Option("--log", help="With --bins: bins of equal ratio (needs low > 0).")] = False,
+    bins: Bins = None,
+    log: Log = False,
     users: Annotated[int | None, typer.Option(help="People you can ask.")] = None,
     alpha: Annotated[float | None, typer.Option(help="Rank error allowed: 0.02 is 2 percentile points.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy of each answer.")] = None,
@@ -63,7 +61,7 @@ def plan(
     simulate: Annotated[
         int, typer.Option(help="With --pilot: run the job so many times on people drawn from it.")
     ] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Plan a collection: give all but one of --users, --alpha, --epsilon, --confidence.
 
@@ -131,7 +129,7 @@ def calibrate(
     out: Annotated[Path, typer.Option(help="File to write.")],
     trials: Annotated[int, typer.Option(help="Runs for each shape of data and setting.")] = 10,
     seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 1,
-    workers: Annotated[int, typer.Option(help="Processes; 0 is all cores. The numbers do not depend on it.")] = 2,
+    workers: Workers = 2,
     engine: Engine = None,
 ) -> None:
     """Measure anew what `privquant plan` plans with (20 minutes of processor or so).

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from privquant.cli._options import Yes
 from privquant.cli._out import check_out
 from privquant.cli.answer import device_needed, said_no
 from privquant.errors import InvalidInput
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
 MOST_EPSILON = 2.0  # beyond, a bit tells more than seven to one
 MOST_DELTA = 1e-6
 MOST_LOCAL_EPSILON = 8.0  # what is left if the shuffler is not honest: a bit that a coin turns once in 3000 times
-
-
-def register(app: typer.Typer) -> None:
-    app.command("policy")(policy)
 
 
 def policy(
@@ -47,7 +44,7 @@ def policy(
             help="Of a shuffled campaign: the most that is revealed if shuffler and issuer work together."
         ),
     ] = MOST_LOCAL_EPSILON,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     patience: Annotated[float, typer.Option(help="Seconds to go on trying before giving up for now.")] = 60.0,
 ) -> None:
     """Show what an invite asks and write, if you agree, the policy that allows one answer to it and nothing else.

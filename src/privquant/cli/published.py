@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from privquant.cli._engine import Engine, executor_of
+from privquant.cli._options import AsJson, Workers
 
 if TYPE_CHECKING:
     from privquant.lab.studies.published import Compared
 
 TEXT_COLUMNS = ("data", "mechanism")
-
-
-def register(app: typer.Typer) -> None:
-    app.command("published")(published)
 
 
 def published(
@@ -29,9 +26,9 @@ def published(
         bool, typer.Option("--constant", help="The search for the constant c instead of the comparison.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Root seed; every row derives its own from it.")] = 0,
-    workers: Annotated[int, typer.Option(help="Processes; 0 is all cores. The numbers do not depend on it.")] = 0,
+    workers: Workers = 0,
     engine: Engine = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
 ) -> None:
     """Repeat the authors' recorded runs: their rate, ours in the published behaviour, ours by the corrected text.

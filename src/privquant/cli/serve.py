@@ -7,11 +7,8 @@ from typing import Annotated
 
 import typer
 
+from privquant.cli._options import Host, LogLevel
 from privquant.errors import MissingDependency
-
-
-def register(app: typer.Typer) -> None:
-    app.command("serve")(serve)
 
 
 def serve(
@@ -28,7 +25,7 @@ def serve(
         str | None,
         typer.Option(help="Folder of the signing keys, if several hosts share one.", show_default="DATA/keys"),
     ] = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
+    host: Host = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default="8470")] = None,
     admin_host: Annotated[
         str | None, typer.Option(help="Address of the listener for operators.", show_default="127.0.0.1")
@@ -53,9 +50,7 @@ def serve(
         int | None,
         typer.Option(help="What is shown of a running campaign moves in steps of so many.", show_default="32"),
     ] = None,
-    log_level: Annotated[
-        str | None, typer.Option(help="debug, info, warning or error.", show_default="info")
-    ] = None,
+    log_level: LogLevel = None,
 ) -> None:
     """Start the aggregator: campaigns, and the API devices answer to.
 

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privquant.cli._options import (
+    BackupFolder,
+    Host,
+    Identity,
+    InvitesFile,
+    LogLevel,
+    Number,
+    Places,
+    WithCode,
+    Yes,
+)
+from privquant.cli._out import new_private_file
 from privquant.errors import InvalidInput
 
 if TYPE_CHECKING:
     from privquant.shuffler.settings import Settings
 
 Data = Annotated[Path | None, typer.Option(help="The shuffler's data folder.", show_default="privquant-shuffler")]
-Identity = Annotated[str, typer.Argument(help="The campaign's id, or enough of its start to be the only one.")]
 Url = Annotated[
     str | None, typer.Option(help="Where devices reach this shuffler, e.g. https://shuffle.example.org.")
 ]
@@ -47,7 +57,7 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     data: Data = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
+    host: Host = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default="8475")] = None,
     public_url: Url = None,
     lease_seconds: Annotated[
@@ -56,9 +66,7 @@ def serve(
     retry_seconds: Annotated[
         int | None, typer.Option(help="How soon a device without a place asks again.", show_default="5")
     ] = None,
-    log_level: Annotated[
-        str | None, typer.Option(help="debug, info, warning or error.", show_default="info")
-    ] = None,
+    log_level: LogLevel = None,
 ) -> None:
     """Start the shuffler. It makes its key on the first start; stop with Ctrl-C or SIGTERM.
 
@@ -97,7 +105,7 @@ def join(
         float | None,
         typer.Option(help="How long a round may take before it is extended.", show_default="a share of the time"),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     data: Data = None,
     public_url: Url = None,
 ) -> None:
@@ -162,38 +170,20 @@ def show(
         typer.echo(line)
 
 
-def invites(
-    campaign: Identity,
-    number: Annotated[int, typer.Argument(help="How many one-time invites.")],
-    file: Annotated[Path, typer.Argument(help="CSV file to write; it must not exist.")],
-    data: Data = None,
-) -> None:
+def invites(campaign: Identity, number: Number, file: InvitesFile, data: Data = None) -> None:
     """Write one-time invites to a CSV file, readable by you alone. They are stored nowhere else."""
     from privquant.aggregator.keys import KeyRing
     from privquant.shuffler.database import opened
     from privquant.shuffler.invites import find, invite
 
     settings = _existing(data)
-    try:
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError as error:
-        raise InvalidInput(f"{file} cannot be made: {error.strerror}") from error
-    try:
-        with os.fdopen(handle, "w") as out, opened(settings.file) as db:
-            urls = invite(db, KeyRing(settings.keys), find(db, campaign), number)
-            out.write("invite\n" + "".join(url + "\n" for url in urls))
-    except BaseException:
-        file.unlink()  # a second try must find its name free
-        raise
+    with new_private_file(file) as out, opened(settings.file) as db:
+        urls = invite(db, KeyRing(settings.keys), find(db, campaign), number)
+        out.write("invite\n" + "".join(url + "\n" for url in urls))
     typer.echo(f"{number:,} invites written to {file}", err=True)
 
 
-def link(
-    campaign: Identity,
-    places: Annotated[int, typer.Argument(help="How many may answer through it.")],
-    code: Annotated[bool, typer.Option("--code", help="It needs a code beside it, which is printed too.")] = False,
-    data: Data = None,
-) -> None:
+def link(campaign: Identity, places: Places, code: WithCode = False, data: Data = None) -> None:
     """Print one open link for many people. A new one replaces the old."""
     from privquant.shuffler.database import opened
     from privquant.shuffler.invites import find, open_link
@@ -205,11 +195,7 @@ def link(
         typer.echo(f"code: {typed[:4]}-{typed[4:]}")
 
 
-def close(
-    campaign: Identity,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    data: Data = None,
-) -> None:
+def close(campaign: Identity, yes: Yes = False, data: Data = None) -> None:
     """Take no more reports. The open round is dropped for good; full ones are still forwarded."""
     from privquant.shuffler.database import opened, transaction
     from privquant.shuffler.invites import find
@@ -223,11 +209,7 @@ def close(
     typer.echo("closed")
 
 
-def delete(
-    campaign: Identity,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    data: Data = None,
-) -> None:
+def delete(campaign: Identity, yes: Yes = False, data: Data = None) -> None:
     """Erase a closed campaign: tokens, rounds, everything."""
     from privquant.shuffler.database import CAMPAIGN_TABLES, OVER, opened, transaction
     from privquant.shuffler.invites import find
@@ -250,8 +232,7 @@ def delete(
 
 
 def backup(
-    target: Annotated[Path, typer.Argument(help="Folder to make; it must not exist.")],
-    data: Data = None,
+    target: Annotated[Path, typer.Argument(help="Folder to make; it must not exist.")], data: Data = None
 ) -> None:
     """Copy key, books and batches that are ready, also while the shuffler runs. The copy's campaigns are closed."""
     from privquant.shuffler.backup import backup as copy
@@ -260,10 +241,7 @@ def backup(
     typer.echo(f"copied to {target}; it is as secret as the key in it", err=True)
 
 
-def restore(
-    source: Annotated[Path, typer.Argument(help="Folder made by `backup`.")],
-    data: Data = None,
-) -> None:
+def restore(source: BackupFolder, data: Data = None) -> None:
     """Make a backup the shuffler of an empty data folder. It forwards what lay ready and takes nothing any more."""
     from privquant.shuffler.backup import restore as put_back
 

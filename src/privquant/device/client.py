@@ -22,21 +22,12 @@ import hmac
 from collections.abc import Sequence
 from pathlib import Path
 
+from privquant import wire
+from privquant.device import limits
 from privquant.device.answer_states import Event, State
 from privquant.device.invited import manifest_of, origin_of, read_invite, with_code
 from privquant.device.ledger import Ledger
 from privquant.device.ledger_format import Answer
-from privquant.device.limits import (
-    check_address,
-    check_budget,
-    check_campaign,
-    check_coin,
-    check_shuffled,
-    most_spent,
-    shuffle_rule,
-    spent_on,
-    total,
-)
 from privquant.device.policy import Policy, Rule, default_ledger
 from privquant.device.questions import ask
 from privquant.device.receipts import Receipt, receipt_of
@@ -44,22 +35,6 @@ from privquant.device.refusals import ManifestRefused, PolicyRefused, QuestionRe
 from privquant.device.retries import Caller, Patience
 from privquant.device.transport import Transport
 from privquant.privacy.coin import Coin
-from privquant.wire import (
-    CLAIMS,
-    REPORTS,
-    TOKEN_BYTES,
-    Claim,
-    Invite,
-    SealedReport,
-    WireError,
-    WireReport,
-    parse_accepted,
-    parse_claim_receipt,
-    parse_receipt,
-    sealed_from_wire,
-    token_from_bytes,
-    token_hash,
-)
 
 
 class Device:
@@ -85,7 +60,7 @@ class Device:
         self._transport = transport
         self._patience = patience or Patience()
 
-    def answer(self, invite: str | Invite, value: float, *, code: str | None = None) -> Receipt:
+    def answer(self, invite: str | wire.Invite, value: float, *, code: str | None = None) -> Receipt:
         """Answer the question of `invite` about `value`, which is clamped to the domain.
 
         Safe to call again after any failure, crash or success: a bit that was drawn is resent until it is
@@ -103,7 +78,7 @@ class Device:
             if self._transport is None:
                 transport.close()
 
-    def _answer(self, invite: Invite, caller: Caller, value: float) -> Receipt:
+    def _answer(self, invite: wire.Invite, caller: Caller, value: float) -> Receipt:
         answer = self.ledger.find(invite.campaign_id)
         if answer is None:
             answer = self._draw(invite, caller, value)
@@ -115,16 +90,15 @@ class Device:
             return self._receipt(rule, answer, "answered before")
         return self._send(rule, caller, answer)
 
-    def _draw(self, invite: Invite, caller: Caller, value: float) -> Answer:
+    def _draw(self, invite: wire.Invite, caller: Caller, value: float) -> Answer:
         """Check everything, get the question, throw the coin, write the answer down."""
         campaign = invite.campaign_id
         manifest = manifest_of(invite, caller)
         rule = self._rule(manifest.measurement)
-        check_campaign(rule, manifest)
-        check_address(manifest, invite.base)
-        check_budget(
-            rule, campaign, manifest.measurement, most_spent(manifest), self.ledger.answers(manifest.measurement)
-        )
+        limits.check_campaign(rule, manifest)
+        limits.check_address(manifest, invite.base)
+        so_far = self.ledger.answers(manifest.measurement)
+        limits.check_budget(rule, campaign, manifest.measurement, limits.most_spent(manifest), so_far)
         index = manifest.domain.index(value)
         token = self._token(invite)
         if invite.link is not None:
@@ -133,22 +107,22 @@ class Device:
 
         def throw(so_far: Sequence[Answer]) -> Answer:
             # Again, now under the lock: another process may have answered while this one was asking.
-            check_budget(rule, campaign, manifest.measurement, question.costs, so_far)
+            limits.check_budget(rule, campaign, manifest.measurement, question.costs, so_far)
             return question.answer(respond(Coin(question.coin), index, question.threshold))
 
         return self.ledger.prepare(manifest.measurement, campaign, throw)
 
     def _send(self, rule: Rule, caller: Caller, answer: Answer) -> Receipt:
-        response = caller.call(REPORTS, answer.campaign, _report(answer))
+        response = caller.call(wire.REPORTS, answer.campaign, _report(answer))
         try:
-            status = (parse_receipt if answer.shuffled is None else parse_accepted)(response.body)
-        except WireError as error:
+            status = (wire.parse_receipt if answer.shuffled is None else wire.parse_accepted)(response.body)
+        except wire.WireError as error:
             raise TryLater(
                 "bad-acknowledgement", f"the server's acknowledgement cannot be read: {error}"
             ) from error
         return self._receipt(rule, self.ledger.advance(answer, Event.ACK), status)
 
-    def _token(self, invite: Invite) -> str:
+    def _token(self, invite: wire.Invite) -> str:
         """The invite's token; for an open link, this device's own.
 
         It is made from a secret of the ledger, so that a device that crashed claims the same place and not a
@@ -157,18 +131,18 @@ class Device:
         if invite.token is not None:
             return invite.token
         named = f"privquant/open-link/1 {invite.campaign_id} {invite.link}".encode("ascii")
-        return token_from_bytes(hmac.digest(self.ledger.secret(), named, hashlib.sha256)[:TOKEN_BYTES])
+        return wire.token_from_bytes(hmac.digest(self.ledger.secret(), named, hashlib.sha256)[: wire.TOKEN_BYTES])
 
-    def _check_resend(self, invite: Invite, rule: Rule, answer: Answer) -> None:
+    def _check_resend(self, invite: wire.Invite, rule: Rule, answer: Answer) -> None:
         """An answer that was drawn earlier goes out only under its own invite and if the policy still allows it."""
         if answer.token != self._token(invite):
             raise PolicyRefused(
                 "one-answer", "an answer to this campaign was drawn under another invite; only that one can send it"
             )
         if answer.shuffled is None:
-            check_coin(rule, answer.coin)
+            limits.check_coin(rule, answer.coin)
         else:
-            check_shuffled(rule, shuffle_rule(rule), spent_on(answer), answer.coin)
+            limits.check_shuffled(rule, limits.shuffle_rule(rule), limits.spent_on(answer), answer.coin)
             if answer.shuffled.shuffler != invite.base:
                 raise ManifestRefused(
                     "shuffler-address",
@@ -186,7 +160,7 @@ class Device:
         return rule
 
     def _receipt(self, rule: Rule, answer: Answer, status: str) -> Receipt:
-        return receipt_of(rule, answer, status, total(self.ledger.answers(answer.measurement)))
+        return receipt_of(rule, answer, status, limits.total(self.ledger.answers(answer.measurement)))
 
 
 def respond(coin: Coin, index: int, threshold: int) -> int:
@@ -197,16 +171,16 @@ def respond(coin: Coin, index: int, threshold: int) -> int:
 def _report(answer: Answer) -> bytes:
     """The same bytes whenever it is sent."""
     if answer.shuffled is None:
-        return WireReport(answer.token, answer.ticket, answer.bit).to_bytes()
-    sealed = sealed_from_wire(answer.shuffled.sealed)
-    return SealedReport(answer.token, answer.shuffled.round, sealed).to_bytes()
+        return wire.WireReport(answer.token, answer.ticket, answer.bit).to_bytes()
+    sealed = wire.sealed_from_wire(answer.shuffled.sealed)
+    return wire.SealedReport(answer.token, answer.shuffled.round, sealed).to_bytes()
 
 
-def _claim(invite: Invite, link: str, token: str, caller: Caller) -> None:
+def _claim(invite: wire.Invite, link: str, token: str, caller: Caller) -> None:
     """Take a place of an open link for `token`."""
-    body = Claim(link, token_hash(token), invite.code).to_bytes()
-    response = caller.call(CLAIMS, invite.campaign_id, body)
+    body = wire.Claim(link, wire.token_hash(token), invite.code).to_bytes()
+    response = caller.call(wire.CLAIMS, invite.campaign_id, body)
     try:
-        parse_claim_receipt(response.body)
-    except WireError as error:
+        wire.parse_claim_receipt(response.body)
+    except wire.WireError as error:
         raise QuestionRefused("question-malformed", f"the answer to a claim cannot be read: {error}") from error

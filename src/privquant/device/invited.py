@@ -7,44 +7,34 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from privquant import wire
 from privquant.device.refusals import InviteRefused, ManifestRefused, TransportRefused
 from privquant.device.retries import Caller, Patience
 from privquant.device.transport import Origin, Transport
 from privquant.errors import InvalidInput
-from privquant.wire import (
-    LOOPBACK,
-    MANIFEST,
-    Invite,
-    Manifest,
-    SignatureError,
-    TrustError,
-    WireError,
-    open_envelope,
-    typed_code,
-)
 
 
-def read_invite(invite: str | Invite) -> Invite:
-    if isinstance(invite, Invite):
+def read_invite(invite: str | wire.Invite) -> wire.Invite:
+    if isinstance(invite, wire.Invite):
         return invite
     try:
-        return Invite.parse(invite)
-    except WireError as error:
+        return wire.Invite.parse(invite)
+    except wire.WireError as error:
         raise InviteRefused("invite-malformed", f"this is not an invite: {error}") from error
 
 
-def with_code(invite: Invite, typed: str) -> Invite:
+def with_code(invite: wire.Invite, typed: str) -> wire.Invite:
     """The invite of an open link with the code that was told apart from it."""
     try:
-        return replace(invite, code=typed_code(typed))
-    except WireError as error:
+        return replace(invite, code=wire.typed_code(typed))
+    except wire.WireError as error:
         raise InvalidInput(f"{error}; got {typed!r:.40}") from error
 
 
-def origin_of(invite: Invite, *, allow_http: bool = False) -> Origin:
+def origin_of(invite: wire.Invite, *, allow_http: bool = False) -> Origin:
     """Where the invite leads: https, or this machine itself, unless `allow_http`."""
     origin = Origin.of(invite.base)
-    if not origin.secure and origin.host not in LOOPBACK and not allow_http:
+    if not origin.secure and origin.host not in wire.LOOPBACK and not allow_http:
         raise TransportRefused(
             "insecure",
             f"{invite.base} is not encrypted; plain http is allowed to this machine only, unless a policy says "
@@ -53,22 +43,24 @@ def origin_of(invite: Invite, *, allow_http: bool = False) -> Origin:
     return origin
 
 
-def manifest_of(invite: Invite, caller: Caller) -> Manifest:
+def manifest_of(invite: wire.Invite, caller: Caller) -> wire.Manifest:
     """The campaign's manifest, verified against the invite."""
-    response = caller.call(MANIFEST, invite.campaign_id)
+    response = caller.call(wire.MANIFEST, invite.campaign_id)
     try:
-        return open_envelope(response.body, campaign_id=invite.campaign_id, key_fingerprint=invite.key_fingerprint)
-    except SignatureError as error:
+        return wire.open_envelope(
+            response.body, campaign_id=invite.campaign_id, key_fingerprint=invite.key_fingerprint
+        )
+    except wire.SignatureError as error:
         raise ManifestRefused("manifest-forged", f"the campaign is not the one of the invite: {error}") from error
-    except TrustError as error:
+    except wire.TrustError as error:
         raise ManifestRefused(
             "trust-model", f"this device does not know the campaign's trust model: {error}"
         ) from error
-    except WireError as error:
+    except wire.WireError as error:
         raise ManifestRefused("manifest-malformed", f"the manifest cannot be read: {error}") from error
 
 
-def look_at(invite: str | Invite, patience: Patience | None = None) -> Manifest:
+def look_at(invite: str | wire.Invite, patience: Patience | None = None) -> wire.Manifest:
     """The campaign of an invite, without answering it: what a device would check its policy against."""
     named = read_invite(invite)
     origin = origin_of(named)

@@ -170,10 +170,10 @@ class Ledger:
             os.fsync(file)
             if new:
                 directory = self.path.resolve().parent  # of the file itself, where the path is a link to it
-                _sync_directory(directory)
+                sync_directory(directory)
                 if self._make_directory:
                     # A crash may have come between making the directory and syncing its own entry.
-                    _sync_directory(directory.parent)
+                    sync_directory(directory.parent)
 
     @contextmanager
     def _refusing(self, what: str) -> Iterator[None]:
@@ -198,7 +198,7 @@ def _read(file: int) -> records.Book:
     return records.read(raw)
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -212,4 +212,4 @@ def _make_directories(directory: Path) -> None:
         return
     _make_directories(directory.parent)
     directory.mkdir(mode=0o700, exist_ok=True)
-    _sync_directory(directory.parent)
+    sync_directory(directory.parent)

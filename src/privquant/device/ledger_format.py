@@ -21,7 +21,7 @@ import re
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_type_hints
 
 from privquant.device.answer_states import Event, IllegalStep, State, step
 from privquant.device.refusals import LedgerRefused
@@ -72,16 +72,9 @@ class Answer:
     shuffled: Shuffled | None = None
 
 
-_DRAWN = {
-    "measurement": str,
-    "campaign": str,
-    "coin": int,
-    "threshold": int,
-    "bit": int,
-    "token": str,
-    "ticket": str,
-}
-_SHUFFLED = {"round": int, "sealed": str, "shuffler": str, "epsilon": int, "delta": int, "batch": int}
+# What a DRAW writes down, and of which kind it is.
+_SHUFFLED = get_type_hints(Shuffled)
+_DRAWN = {name: kind for name, kind in get_type_hints(Answer).items() if name not in ("state", "shuffled")}
 _ANNOUNCED = "announced"
 
 Answers = dict[str, dict[str, Answer]]

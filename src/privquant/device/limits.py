@@ -31,8 +31,9 @@ def check_campaign(rule: Rule, manifest: Manifest) -> None:
     if manifest.shuffle is None:
         check_coin(rule, manifest.flip_threshold)
         return
-    trusted = shuffle_rule(rule)
-    _check_shuffler(trusted, manifest.shuffle)
+    trusted, key = shuffle_rule(rule), manifest.shuffle.key
+    if trusted.shuffler_key is not None and trusted.shuffler_key not in (key, fingerprint(key)):
+        raise PolicyRefused("shuffler-key", f"the campaign's shuffler {key} is not the one the policy pins")
     check_shuffled(rule, trusted, most_spent(manifest), manifest.flip_threshold)
 
 
@@ -76,11 +77,6 @@ def check_shuffled(rule: Rule, trusted: ShuffleRule, costs: Spent, flips: int) -
         )
 
 
-def _check_shuffler(trusted: ShuffleRule, terms: Shuffle) -> None:
-    if trusted.shuffler_key is not None and trusted.shuffler_key not in (terms.key, fingerprint(terms.key)):
-        raise PolicyRefused("shuffler-key", f"the campaign's shuffler {terms.key} is not the one the policy pins")
-
-
 def check_address(manifest: Manifest, base: str) -> None:
     """A sealed report goes to the shuffler of the manifest and nowhere else."""
     if manifest.shuffle is not None and base != manifest.shuffle.address:
@@ -108,18 +104,16 @@ def check_round(manifest: Manifest, terms: Shuffle, round: int, share: float) ->
 
 def most_spent(manifest: Manifest) -> Spent:
     """What an answer costs, whichever round it is asked in."""
-    cost = spending.cost(manifest.flip_threshold)
     if manifest.shuffle is None:
-        return Spent(cost, 0, cost)
+        return spending.local(manifest.flip_threshold)
     return spending.shuffled(manifest.epsilon, manifest.shuffle.delta, manifest.flip_threshold)
 
 
 def spent_on(answer: Answer) -> Spent:
     """What an answer of the ledger cost."""
-    cost = spending.cost(answer.coin)
     if answer.shuffled is None:
-        return Spent(cost, 0, cost)
-    return Spent(answer.shuffled.epsilon, answer.shuffled.delta, cost)
+        return spending.local(answer.coin)
+    return Spent(answer.shuffled.epsilon, answer.shuffled.delta, spending.cost(answer.coin))
 
 
 def total(answers: Sequence[Answer]) -> Spent:

@@ -22,7 +22,7 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -162,12 +162,7 @@ def _domain_of(form: Mapping[str, Any]) -> Domain:
 
 def _rule_from_dict(name: str, form: Any) -> Rule:
     what = f"policy: measurement {name!r}"
-    _check_fields(
-        form,
-        what,
-        needed={"domain", "max_epsilon"},
-        allowed={"lifetime_epsilon", "answers", "issuer_key", "shuffle"},
-    )
+    _check_fields(form, what, *_fields_of(Rule))
     if not isinstance(form["domain"], Mapping):
         raise InvalidInput(f"{what}: domain must be a table, e.g. {{kind = 'integers', low = 0, high = 100}}")
     try:
@@ -178,13 +173,15 @@ def _rule_from_dict(name: str, form: Any) -> Rule:
 
 
 def _shuffle_from_dict(form: Any, what: str) -> ShuffleRule:
-    _check_fields(
-        form,
-        f"{what}, shuffle",
-        needed={"max_local_epsilon", "max_delta"},
-        allowed={"lifetime_local_epsilon", "lifetime_delta", "colluding", "shuffler_key"},
-    )
+    _check_fields(form, f"{what}, shuffle", *_fields_of(ShuffleRule))
     return ShuffleRule(**form)
+
+
+def _fields_of(rule: type[Rule | ShuffleRule]) -> tuple[set[str], set[str]]:
+    """What a rule needs, and what it may have besides."""
+    given = [each for each in fields(rule) if each.init]
+    needed = {each.name for each in given if each.default is MISSING}
+    return needed, {each.name for each in given} - needed
 
 
 def _check_fields(form: Any, what: str, needed: set[str], allowed: set[str]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from privquant import wire
 from privquant.device import spending
 from privquant.device.ledger import Ledger
 from privquant.device.ledger_format import Answer, Shuffled
@@ -16,30 +17,16 @@ from privquant.device.policy import Rule
 from privquant.device.refusals import ManifestRefused, QuestionRefused
 from privquant.device.retries import Caller
 from privquant.device.spending import Spent
-from privquant.wire import (
-    QUERY,
-    ROUND_QUERY,
-    Manifest,
-    RoundAnswer,
-    Shuffle,
-    SignatureError,
-    Ticket,
-    WireError,
-    query_request,
-    report_info,
-    seal,
-    sealed_to_wire,
-)
 
 
 @dataclass(frozen=True, slots=True)
 class LocalQuestion:
     """A threshold and its ticket; the coin is the manifest's."""
 
-    manifest: Manifest
+    manifest: wire.Manifest
     campaign: str
     token: str
-    ticket: Ticket
+    ticket: wire.Ticket
 
     @property
     def threshold(self) -> int:
@@ -51,8 +38,7 @@ class LocalQuestion:
 
     @property
     def costs(self) -> Spent:
-        cost = spending.cost(self.coin)
-        return Spent(cost, 0, cost)
+        return spending.local(self.coin)
 
     def answer(self, bit: int) -> Answer:
         return Answer(
@@ -68,8 +54,8 @@ class ShuffledQuestion:
     that a key which cannot seal is found out in time; one of them is ever used.
     """
 
-    manifest: Manifest
-    terms: Shuffle
+    manifest: wire.Manifest
+    terms: wire.Shuffle
     campaign: str
     token: str
     round: int
@@ -87,34 +73,26 @@ class ShuffledQuestion:
 
     def answer(self, bit: int) -> Answer:
         costs, sealed = self.costs, self.sealed[bit]
-        shuffled = Shuffled(self.round, sealed, self.terms.address, costs.epsilon, costs.delta, self.batch)
-        return Answer(
-            self.manifest.measurement,
-            self.campaign,
-            self.coin,
-            self.threshold,
-            bit,
-            self.token,
-            "",
-            shuffled=shuffled,
-        )
+        more = Shuffled(self.round, sealed, self.terms.address, costs.epsilon, costs.delta, self.batch)
+        asked = (self.manifest.measurement, self.campaign, self.coin, self.threshold)
+        return Answer(*asked, bit, self.token, "", shuffled=more)
 
 
 Question = LocalQuestion | ShuffledQuestion
 
 
-def ask(rule: Rule, manifest: Manifest, campaign: str, token: str, caller: Caller, ledger: Ledger) -> Question:
+def ask(rule: Rule, manifest: wire.Manifest, campaign: str, token: str, caller: Caller, ledger: Ledger) -> Question:
     """The question for this token."""
     if manifest.shuffle is None:
         return LocalQuestion(manifest, campaign, token, _ticket(campaign, manifest, token, caller))
-    return _round(rule, manifest, manifest.shuffle, campaign, token, caller, ledger)
+    return _round(rule, manifest, campaign, token, caller, ledger)
 
 
-def _ticket(campaign: str, manifest: Manifest, token: str, caller: Caller) -> Ticket:
-    response = caller.call(QUERY, campaign, query_request(token))
+def _ticket(campaign: str, manifest: wire.Manifest, token: str, caller: Caller) -> wire.Ticket:
+    response = caller.call(wire.QUERY, campaign, wire.query_request(token))
     try:
-        ticket = Ticket.parse(response.body)
-    except WireError as error:
+        ticket = wire.Ticket.parse(response.body)
+    except wire.WireError as error:
         raise QuestionRefused("question-malformed", f"the question cannot be read: {error}") from error
     # The last index is no threshold: everybody's value is at most the largest.
     if not 0 <= ticket.threshold <= manifest.domain.size - 2:
@@ -126,16 +104,18 @@ def _ticket(campaign: str, manifest: Manifest, token: str, caller: Caller) -> Ti
 
 
 def _round(
-    rule: Rule, manifest: Manifest, terms: Shuffle, campaign: str, token: str, caller: Caller, ledger: Ledger
+    rule: Rule, manifest: wire.Manifest, campaign: str, token: str, caller: Caller, ledger: Ledger
 ) -> ShuffledQuestion:
-    response = caller.call(ROUND_QUERY, campaign, query_request(token))
+    terms = manifest.shuffle
+    assert terms is not None
+    response = caller.call(wire.ROUND_QUERY, campaign, wire.query_request(token))
     try:
-        found = RoundAnswer.parse(response.body, manifest)
-    except SignatureError as error:
+        found = wire.RoundAnswer.parse(response.body, manifest)
+    except wire.SignatureError as error:
         raise QuestionRefused(
             "announcement-forged", f"the round was not announced by the issuer like this: {error}"
         ) from error
-    except WireError as error:
+    except wire.WireError as error:
         raise QuestionRefused("question-malformed", f"the question cannot be read: {error}") from error
     round, threshold = found.announcement.round, found.announcement.threshold
     other = ledger.note_round(campaign, (*found.earlier, threshold))
@@ -150,10 +130,11 @@ def _round(
     return ShuffledQuestion(manifest, terms, campaign, token, round, threshold, batch, sealed)
 
 
-def _sealed(terms: Shuffle, campaign: str, round: int, threshold: int) -> tuple[str, str]:
+def _sealed(terms: wire.Shuffle, campaign: str, round: int, threshold: int) -> tuple[str, str]:
     """A zero and a one, sealed to the aggregator as answers to this question."""
-    info = report_info(campaign, round, threshold, terms.rounds[round].coin)
+    info = wire.report_info(campaign, round, threshold, terms.rounds[round].coin)
     try:
-        return sealed_to_wire(seal(0, terms.seal, info)), sealed_to_wire(seal(1, terms.seal, info))
-    except WireError as error:
+        zero, one = (wire.sealed_to_wire(wire.seal(bit, terms.seal, info)) for bit in (0, 1))
+    except wire.WireError as error:
         raise ManifestRefused("manifest-malformed", f"nothing can be sealed to the campaign: {error}") from error
+    return zero, one

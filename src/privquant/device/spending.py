@@ -16,6 +16,7 @@ together, the epsilon of its coin. Deltas are counted in units of 10^-18, rounde
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperation
 from functools import lru_cache
@@ -46,6 +47,11 @@ class Spent:
         return Spent(self.epsilon + other.epsilon, self.delta + other.delta, self.local + other.local)
 
 
+def local(flips: int) -> Spent:
+    """What an answer through this coin costs in the local trust model."""
+    return Spent(cost(flips), 0, cost(flips))
+
+
 def shuffled(epsilon: float, delta: float, flips: int) -> Spent:
     """What an answer through this coin costs in a campaign that promises (epsilon, delta)."""
     return Spent(_up(epsilon, UNITS), _up(delta, DELTA_UNITS), cost(flips))
@@ -66,14 +72,17 @@ def cost(flips: int) -> int:
     return max(1, math.ceil(_UP.subtract(exact, _FORGIVEN)))
 
 
+def _exact(number: object, name: str, allowed: str) -> Decimal:
+    """A number of a policy. A float means the decimal number it is written as."""
+    if not isinstance(number, bool) and isinstance(number, int | float | str | Decimal):
+        with suppress(InvalidOperation):
+            return Decimal(repr(number) if isinstance(number, float) else number)
+    raise InvalidInput(f"{name} must be a number {allowed}, got {number!r}")
+
+
 def limit(epsilon: object, name: str) -> int:
-    """A limit of the policy in units, rounded down. A float means the decimal number it is written as."""
-    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float | str | Decimal):
-        raise InvalidInput(f"{name} must be a number above 0, got {epsilon!r}")
-    try:
-        exact = Decimal(repr(epsilon)) if isinstance(epsilon, float) else Decimal(epsilon)
-    except InvalidOperation:
-        raise InvalidInput(f"{name} must be a number above 0, got {epsilon!r}") from None
+    """A limit of the policy in units, rounded down."""
+    exact = _exact(epsilon, name, "above 0")
     if not exact.is_finite() or not 0 < exact <= LARGEST_LIMIT:
         raise InvalidInput(f"{name} must be above 0 and at most {LARGEST_LIMIT}, got {epsilon!r}")
     if exact < Decimal(repr(SMALLEST_EPSILON)):
@@ -83,12 +92,7 @@ def limit(epsilon: object, name: str) -> int:
 
 def delta_limit(delta: object, name: str) -> int:
     """A limit of the policy on delta in units, rounded down."""
-    if isinstance(delta, bool) or not isinstance(delta, int | float | str | Decimal):
-        raise InvalidInput(f"{name} must be a number above 0 and below 1, got {delta!r}")
-    try:
-        exact = Decimal(repr(delta)) if isinstance(delta, float) else Decimal(delta)
-    except InvalidOperation:
-        raise InvalidInput(f"{name} must be a number above 0 and below 1, got {delta!r}") from None
+    exact = _exact(delta, name, "above 0 and below 1")
     if not exact.is_finite() or not Decimal(1) / DELTA_UNITS <= exact < 1:
         raise InvalidInput(f"{name} must be at least 1e-18 and below 1, got {delta!r}")
     return math.floor(_DOWN.multiply(exact, Decimal(DELTA_UNITS)))

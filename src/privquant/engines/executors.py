@@ -23,30 +23,17 @@ FORMS = "ray, ray://auto, ray://HOST:PORT, dask, dask://HOST:PORT"
 
 @contextmanager
 def executor_at(address: str, *, workers: int = 0) -> Iterator[Executor]:
-    """The executor at an address; what was started for it ends with it.
+    """The executor at an address, for `lab.sweep`, `lab.trials` and studies; what was started for it ends with it.
 
-    Parameters
-    ----------
-    address : str
-        One of the forms above.
-    workers : int
-        Of a cluster started here: how many processes; 0 means all cores.
-
-    Yields
-    ------
-    Executor
-        For `lab.sweep(..., executor=...)`, `lab.trials` and the studies.
+    workers: of a cluster started here: how many processes; 0 means all cores.
     """
     kind, _, place = address.partition("://")
     if kind not in ("ray", "dask") or ("://" in address and not place):
         raise InvalidInput(f"an engine is one of {FORMS}, got {address!r}")
-    opened = _ray(place, workers) if kind == "ray" else _dask(place, workers)
-    with opened as executor:
-        yield executor
-
-
-@contextmanager
-def _ray(place: str, workers: int) -> Iterator[Executor]:
+    if kind == "dask":
+        with _dask(place, workers) as executor:
+            yield executor
+        return
     from privquant.engines.ray_executor import RayExecutor, connected
 
     with connected(place, workers), RayExecutor() as executor:

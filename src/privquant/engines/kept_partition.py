@@ -23,7 +23,7 @@ from privquant.columns import to_indices
 from privquant.device import spending
 from privquant.device.policy import Rule
 from privquant.engines.partition_ledger import PartitionLedger, Round
-from privquant.engines.partitions import Answered, Asked, PartitionRefused, Reply, Signs
+from privquant.engines.partitions import Answered, Asked, PartitionRefused, Reply, Signs, check_threshold
 from privquant.errors import MissingDependency
 from privquant.lab.files import read_column
 from privquant.messages import AnyQuery, Query, TreeQuery, query_to_dict
@@ -37,20 +37,12 @@ _CHUNK = 1 << 20
 class KeptPartition:
     """Rows of one column, in this process's memory, with their ledger in a folder.
 
-    Parameters
-    ----------
-    values : callable
-        Gives the column; called once, when the first user is asked.
-    rows, digest : int, str
-        What tells this data from other data.
-    folder : path
-        For the secret and the ledger; reachable from wherever this partition may be opened again.
-    column : str
-        Its name: a ledger is about one column.
-    rule : Rule
-        What its owner allows: the domain, and the most one answer may reveal.
-    missing : {"refuse", "drop"}
-        What happens to rows without a value.
+    values:       gives the column; called once, when the first user is asked.
+    rows, digest: what tells this data from other data.
+    folder:       for the secret and the ledger; reachable from wherever this partition may be opened again.
+    column:       its name: a ledger is about one column.
+    rule:         what its owner allows: the domain, and the most one answer may reveal.
+    missing:      "refuse" or "drop" rows without a value.
     """
 
     def __init__(
@@ -115,10 +107,9 @@ class KeptPartition:
                 f"an answer would cost epsilon {spending.shown(spending.cost(query.coin))}, this partition's owner "
                 f"allows {spending.shown(self._rule.max_units)}"
             )
-        size = self._rule.domain.size
-        if isinstance(query, Query) and not 0 <= query.threshold <= size - 2:
-            raise PartitionRefused(f"a threshold lies in 0 .. {size - 2} (domain indices), got {query.threshold!r}")
-        if isinstance(query, TreeQuery) and query.encoding != "hadamard":
+        if isinstance(query, Query):
+            check_threshold(query, self._rule.domain)
+        elif query.encoding != "hadamard":
             raise PartitionRefused(f"a partition answers trees by the Hadamard encoding, got {query.encoding!r}")
 
     def _replies(self, campaign: str, entry: Round) -> list[Reply]:
@@ -130,7 +121,7 @@ class KeptPartition:
                 ones = sum(self._ones(campaign, query, start, stop) for start, stop in spans)
                 replies.append(Answered(query, count, taken, ones))
             else:
-                whole = Signs(query, count - taken, *_no_signs(query))
+                whole = Signs.none(query, count - taken)
                 for start, stop in spans:
                     whole = whole.plus(self._signs(campaign, query, start, stop))
                 replies.append(whole)
@@ -204,8 +195,3 @@ def file_digest(path: Path) -> str:
 def _scaled(draw: NDArray[np.uint64], count: int) -> NDArray[np.int64]:
     """Uniform in 0 .. count - 1 up to 2^-58: the high half of draw times count, for count below 64."""
     return ((draw >> np.uint64(6)) * np.uint64(count) >> np.uint64(58)).astype(np.int64)
-
-
-def _no_signs(query: TreeQuery) -> tuple[Any, Any, Any]:
-    none = tuple(np.empty(0, np.int64) for _ in range(query.height))
-    return (0,) * query.height, none, none

@@ -18,7 +18,7 @@ from privquant.device.limits import check_budget, check_coin
 from privquant.device.policy import Policy
 from privquant.device.refusals import PolicyRefused
 from privquant.device.spending import Spent
-from privquant.engines.partitions import Answered, Asked, PartitionRefused, Reply
+from privquant.engines.partitions import Answered, Asked, PartitionRefused, Reply, check_threshold
 from privquant.errors import InvalidInput
 from privquant.messages import Query
 from privquant.privacy.coin import Coin
@@ -27,14 +27,8 @@ from privquant.privacy.coin import Coin
 class OneUser:
     """One person's value behind the person's own policy and ledger.
 
-    Parameters
-    ----------
-    value : float
-        Clamped to the domain of the policy's rule.
-    policy : Policy
-        Names the measurement, its domain, what an answer may reveal, and where the ledger lies.
-    measurement : str
-        What the value is, by the policy's name for it.
+    value:       clamped to the domain of the policy's rule.
+    measurement: what the value is, by the policy's name for it.
     """
 
     def __init__(self, value: float, policy: Policy, measurement: str) -> None:
@@ -63,13 +57,10 @@ class OneUser:
         if not isinstance(query, Query) or count != 1:
             raise PartitionRefused("one person is asked one threshold question at most")
         check_coin(self._rule, query.coin)
-        size = self._rule.domain.size
-        if not 0 <= query.threshold <= size - 2:
-            raise PartitionRefused(f"a threshold lies in 0 .. {size - 2} (domain indices), got {query.threshold!r}")
+        check_threshold(query, self._rule.domain)
 
         def throw(so_far: Sequence[Answer]) -> Answer:
-            cost = spending.cost(query.coin)
-            check_budget(self._rule, campaign, self._name, Spent(cost, 0, cost), so_far)
+            check_budget(self._rule, campaign, self._name, spending.local(query.coin), so_far)
             bit = respond(Coin(query.coin), self._index, query.threshold)
             return Answer(self._name, campaign, query.coin, query.threshold, bit, "", str(number))
 

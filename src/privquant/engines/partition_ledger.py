@@ -20,9 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from privquant.device.ledger import sync_directory
 from privquant.engines.partitions import Asked, PartitionRefused
 from privquant.errors import InvalidInput
-from privquant.messages import AnyQuery, Query, TreeQuery, query_to_dict
+from privquant.messages import Query, TreeQuery, query_to_dict
 
 VERSION = 1
 SECRET_BYTES = 32
@@ -137,11 +138,7 @@ class PartitionLedger:
 
     def _sync_folder(self) -> None:
         for place in (self.folder, self.folder.parent):
-            handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            sync_directory(place)
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
@@ -189,13 +186,12 @@ def _enter(book: Book, form: dict[str, Any]) -> None:
     elif "opened" in form:
         book.opened[form["campaign"]] = int(form["opened"])
     else:
-        asked = tuple((_query(query), int(count)) for query, count in form["asked"])
+        asked = tuple(
+            (Query(**query) if "threshold" in query else TreeQuery(**query), int(count))
+            for query, count in form["asked"]
+        )
         entry = Round(asked, int(form["start"]), tuple(int(k) for k in form["taken"]))
         book.rounds[form["campaign"], int(form["round"])] = entry
-
-
-def _query(form: dict[str, Any]) -> AnyQuery:
-    return Query(**form) if "threshold" in form else TreeQuery(**form)
 
 
 def _words(about: dict[str, Any]) -> str:

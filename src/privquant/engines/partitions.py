@@ -31,6 +31,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from privquant.domain import Domain
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.messages import AnyQuery, Query, TreeQuery
 from privquant.protocols.base import Protocol as AnyProtocol
@@ -50,15 +51,7 @@ class PartitionRefused(PrivquantError):
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Answers to a threshold question.
-
-    Parameters
-    ----------
-    query : Query
-        The question.
-    asked, answered, ones : int
-        How many users were asked, answered, and answered with a one.
-    """
+    """Answers to a threshold question: how many users were asked, answered, and answered with a one."""
 
     query: Query
     asked: int
@@ -81,16 +74,9 @@ class Answered:
 class Signs:
     """Answers to a tree question through the Hadamard encoding.
 
-    Parameters
-    ----------
-    query : TreeQuery
-        The question.
-    asked : int
-        How many users were asked.
-    level_users : tuple of int
-        How many answered at each level.
-    rows, sums : tuples of arrays
-        For each level the rows that were drawn, and the sum of signs at each.
+    asked:       how many users were asked.
+    level_users: how many answered at each level.
+    rows, sums:  for each level the rows that were drawn, and the sum of signs at each.
     """
 
     query: TreeQuery
@@ -103,6 +89,12 @@ class Signs:
         assert isinstance(protocol, Hierarchical)
         protocol.tell_signs(self.query, self.level_users, self.rows, self.sums)
         protocol.give_up(repeat(self.query, self.asked - sum(self.level_users)))
+
+    @classmethod
+    def none(cls, query: TreeQuery, asked: int) -> Signs:
+        """Of users who did not answer."""
+        nothing = tuple(np.empty(0, np.int64) for _ in range(query.height))
+        return cls(query, asked, (0,) * query.height, nothing, nothing)
 
     def plus(self, other: Signs) -> Signs:
         rows, sums = [], []
@@ -135,12 +127,7 @@ class Partition(Protocol):
 class PartitionedPopulation:
     """Many partitions as one population. Engines say how they are called: one after the other here.
 
-    Parameters
-    ----------
-    partitions : sequence of Partition
-        Each with its own users.
-    campaign : str
-        Names this run in the partitions' books: the same name again gives the same answers again.
+    campaign: names this run in the partitions' books: the same name again gives the same answers again.
     """
 
     def __init__(self, partitions: Sequence[Partition], *, campaign: str) -> None:
@@ -216,6 +203,13 @@ class PartitionedPopulation:
         return {k: self._partitions[k].answer(self.campaign, number, questions) for k, questions in asked.items()}
 
 
+def check_threshold(query: Query, domain: Domain) -> None:
+    if not 0 <= query.threshold <= domain.size - 2:
+        raise PartitionRefused(
+            f"a threshold lies in 0 .. {domain.size - 2} (domain indices), got {query.threshold!r}"
+        )
+
+
 def check_campaign(campaign: object) -> str:
     if not isinstance(campaign, str) or not campaign or len(campaign) > 200 or not campaign.isprintable():
         raise InvalidInput(f"a campaign is named by a text of 1 to 200 printable characters, got {campaign!r:.80}")
@@ -239,7 +233,4 @@ def _drawn(rng: np.random.Generator, left: NDArray[np.int64], count: int) -> NDA
 
 def _silence(query: AnyQuery, asked: int) -> Reply:
     """The reply of users who are lost: asked, and nothing heard."""
-    if isinstance(query, Query):
-        return Answered(query, asked, 0, 0)
-    none = tuple(np.empty(0, np.int64) for _ in range(query.height))
-    return Signs(query, asked, (0,) * query.height, none, none)
+    return Answered(query, asked, 0, 0) if isinstance(query, Query) else Signs.none(query, asked)

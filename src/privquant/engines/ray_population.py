@@ -15,7 +15,6 @@ import fcntl
 import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,20 +28,17 @@ from privquant.engines.ray_executor import ray_module
 from privquant.errors import InvalidInput, PrivquantError
 
 
-@dataclass(frozen=True)
 class Holder:
     """Partitions of one process. As a Ray actor: what `RayPopulation` calls. Opened on first use."""
 
-    opens: tuple[Any, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_opened", {})
+    def __init__(self, opens: tuple[Any, ...]) -> None:
+        self.opens = opens
+        self._opened: dict[int, Partition] = {}
 
     def _partition(self, k: int) -> Partition:
-        opened: dict[int, Partition] = self._opened  # type: ignore[attr-defined]
-        if k not in opened:
-            opened[k] = self.opens[k]()
-        return opened[k]
+        if k not in self._opened:
+            self._opened[k] = self.opens[k]()
+        return self._opened[k]
 
     def open(self, campaign: str) -> list[int]:
         """How many users each partition has for this campaign."""
@@ -60,14 +56,9 @@ class Holder:
 class RayPopulation(PartitionedPopulation):
     """Partitions held by Ray actors, as one population that answers in rounds.
 
-    Parameters
-    ----------
-    holders : sequence of actor handles
-        Actors with the three methods of `Holder`. `parquet` and `dataset` make them.
-    campaign : str
-        Names this run in the partitions' ledgers.
-    patience : float
-        Seconds to wait for a holder, with all of Ray's restarts of it, before its users count as not answering.
+    holders:  actors with the three methods of `Holder`. `parquet` and `dataset` make them.
+    campaign: names this run in the partitions' ledgers.
+    patience: seconds to wait for a holder, with all of Ray's restarts of it, before its users count as silent.
     """
 
     def __init__(self, holders: Sequence[Any], *, campaign: str, patience: float = 600.0) -> None:
@@ -95,24 +86,12 @@ class RayPopulation(PartitionedPopulation):
     ) -> RayPopulation:
         """A column of files, each a partition; secret and ledger are kept in FILE.privquant beside each.
 
-        Parameters
-        ----------
-        paths : paths
-            Parquet (or CSV) files under the same path on every node: a shared file system, or one node.
-        column : str
-            Of the values, one row a user.
-        domain : Domain
-            Which values exist; a pair (low, high) is `Integers(low, high)`.
-        epsilon : float
-            The most one answer may reveal; a question through a more honest coin is refused.
-        campaign : str
-            Names this run in the ledgers.
-        holders : int, optional
-            Actors to spread the files over; as many as the cluster has processors unless given.
-        missing : {"refuse", "drop"}
-            What happens to rows without a value.
-        patience : float
-            As for the class.
+        paths:   Parquet (or CSV) files under the same path on every node: a shared file system, or one node.
+        column:  of the values, one row a user.
+        domain:  which values exist; a pair (low, high) is `Integers(low, high)`.
+        epsilon: the most one answer may reveal; a question through a more honest coin is refused.
+        holders: actors to spread the files over; as many as the cluster has processors unless given.
+        missing: "refuse" or "drop" rows without a value.
         """
         rule = Rule(given_domain(domain), epsilon)
         files = sorted(Path(path).absolute() for path in paths)
@@ -133,16 +112,10 @@ class RayPopulation(PartitionedPopulation):
         missing: str = "refuse",
         patience: float = 600.0,
     ) -> RayPopulation:
-        """A column of a Ray Dataset, each block a partition.
+        """A column of a Ray Dataset, each block a partition; see `parquet`.
 
-        Parameters
-        ----------
-        dataset : ray.data.Dataset
-            Materialized here. Its blocks must come out the same each time: a block is known by its content.
-        column, domain, epsilon, campaign, holders, missing, patience
-            As for `parquet`.
-        folder : path
-            Where secrets and ledgers are kept, under the same path on every node.
+        dataset: materialized here. Its blocks must come out the same each time: a block is known by its content.
+        folder:  where secrets and ledgers are kept, under the same path on every node.
         """
         rule = Rule(given_domain(domain), epsilon)
         blocks = dataset.select_columns([column]).materialize().to_arrow_refs()

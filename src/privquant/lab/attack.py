@@ -30,19 +30,12 @@ _ONE_IN = 4
 class Attack:
     """Who lies, when, and how.
 
-    Parameters
-    ----------
-    share : float
-        Of all users of the run.
-    when : {"first", "middle", "last", "thin", "spread"}
-        The first of the run, those right after its middle, the last; a quarter of the users at its end; or drawn at
-        random from all.
-    bit : {0, 1}, optional
-        What each of them reports, whatever it is asked; unless there is a fake value.
-    rank : float, optional
-        Each of them pretends to have the value of this rank in the data, answering by it through the coin.
-    withheld : bool
-        Whether their reports come after all others.
+    share:    of all users of the run.
+    when:     the "first" of the run, those right after its "middle", the "last"; "thin": a quarter of the users at
+              its end; "spread": drawn at random from all.
+    bit:      what each of them reports, whatever it is asked; unless there is a fake value.
+    rank:     each of them pretends to have the value of this rank in the data, answering by it through the coin.
+    withheld: whether their reports come after all others.
     """
 
     share: float

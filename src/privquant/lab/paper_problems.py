@@ -1,14 +1,5 @@
 """The problems of the paper, each as one call on simulated users.
 
-    empirical_quantile      LDPemp: users without replacement, the quantile of their own values
-    statistical_quantile    LDPstat: users drawn from a distribution, its quantile
-    padded_quantile         any quantile as a median, by virtual users at the domain's ends
-    trivial_quantile        q within alpha of 0 or 1: an answer that needs nobody
-    noisy_binary_search     MonotonicNBS: coins of given probabilities, no privacy
-    adversarial_search      AdvMonotonicNBS: an adversary moves each throw's probability by up to c * alpha
-    cdf_by_tree             LDPemp-cdf from the tree's reports
-    cdf_by_medians          LDPemp-cdf from a non-adaptive median, by padded responses and repeats
-
 Any registered protocol can be named; answers are values v, the paper's coin being v - 1.
 """
 
@@ -61,7 +52,7 @@ def empirical_quantile(
     protocol: str = "naive",
     **options: Any,
 ) -> Estimate:
-    """Each value is a user, asked at most once; the answer is a quantile of these values."""
+    """LDPemp: each value is a user, asked at most once; the answer is a quantile of these values."""
     sample = Sample.of_values(values, domain)
     made = make_protocol(protocol, domain, users=sample.n, epsilon=epsilon, quantile=q, **options)
     return run(made, Users(sample, rng))
@@ -78,7 +69,7 @@ def statistical_quantile(
     protocol: str = "naive",
     **options: Any,
 ) -> Estimate:
-    """`users` users drawn from the distribution that `values` stand for; the answer is a quantile of that."""
+    """LDPstat: `users` users drawn from the distribution that `values` stand for; a quantile of that."""
     sample = Sample.of_values(values, domain)
     made = make_protocol(protocol, domain, users=users, epsilon=epsilon, quantile=q, **options)
     return run(made, Users(sample, rng, draw="statistical"))
@@ -137,11 +128,11 @@ def noisy_binary_search(
     protocol: str = "naive",
     **options: Any,
 ) -> int:
-    """A coin m of p_0 <= p_1 <= .. with tau near [p_m, p_{m+1}] (see `is_good`), from so many throws.
+    """MonotonicNBS: a coin m of p_0 <= p_1 <= .. with tau near [p_m, p_{m+1}] (see `is_good`), from so many throws.
 
     -1 says that tau lies below every coin. There is no privacy: what a throw shows is what is used.
     """
-    return _search(probabilities, tau, throws, rng, protocol, options, None, 0.0)
+    return _search(probabilities, tau, throws, protocol, options, rng=rng)
 
 
 def adversarial_search(
@@ -156,32 +147,25 @@ def adversarial_search(
     protocol: str = "naive",
     **options: Any,
 ) -> int:
-    """The same against an adversary who replaces each throw's probability by one at most c * alpha away.
+    """AdvMonotonicNBS: against an adversary who replaces each throw's probability by one at most c * alpha away.
 
     The goal is a (tau, alpha (1 + c))-good coin. An adversary who goes further is refused.
     """
     reach = c * check_probability(alpha, "alpha")
-    return _search(probabilities, tau, throws, rng, protocol, options, adversary, reach)
+    return _search(probabilities, tau, throws, protocol, options, rng=rng, adversary=adversary, reach=reach)
 
 
 def _search(
-    probabilities: Sequence[float],
-    tau: float,
-    throws: int,
-    rng: np.random.Generator,
-    protocol: str,
-    options: dict[str, Any],
-    adversary: Adversary | None,
-    reach: float,
+    probabilities: Sequence[float], tau: float, throws: int, protocol: str, options: dict[str, Any], **coins: Any
 ) -> int:
+    """coins: who throws them, and who moves their probabilities (see `Coins`)."""
     rates = np.asarray(probabilities, np.float64)
     if rates.ndim != 1 or rates.size == 0 or not ((rates >= 0) & (rates <= 1)).all() or (np.diff(rates) < 0).any():
         raise InvalidInput("coins need probabilities in 0 .. 1 that do not fall, and at least one coin")
     domain = Integers(0, int(rates.size))
     count = check_count(throws, "throws", 1)
     made = make_protocol(protocol, domain, users=count, epsilon=NO_PRIVACY, quantile=tau, **options)
-    coins = Coins(lambda index: float(rates[index]), rng, adversary=adversary, reach=reach)
-    drive(made, coins)
+    drive(made, Coins(lambda index: float(rates[index]), **coins))
     index = made.estimate().index
     assert index is not None
     return index - 1

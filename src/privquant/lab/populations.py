@@ -52,11 +52,7 @@ class _OfSample:
 
 
 class Users(_OfSample):
-    """A sample's users, asked one by one in random order.
-
-    draw: "empirical" asks each user at most once; "statistical" draws each answer anew from the sample taken
-    as a distribution.
-    """
+    """A sample's users, asked one by one in random order."""
 
     def _start(self) -> None:
         self._order = None if self._statistical else self._rng.permutation(self._sample.indices)

@@ -7,7 +7,6 @@ lie beyond a quantile than a unit of rank, that decides. Who has a pilot can let
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,19 +52,13 @@ def rehearsed(
     progress: bool,
 ) -> Outcome:
     """So many runs of the job, in this process and always the same; ranks are those among the people asked."""
-    options: list[tuple[str, Any]] = []
-    schedule = SUGGESTED
-    if pace.interval is not None:
-        options.append(("interval", pace.interval))
-    if pace.rounds is not None:
-        schedule = Schedule.rounds(pace.rounds)
-    elif pace.in_flight is not None:
-        schedule = Schedule.in_flight(pace.in_flight)
+    schedule = Schedule.of(rounds=pace.rounds, in_flight=pace.in_flight)
+    options = {} if pace.interval is None else {"interval": pace.interval}
     if schedule != SUGGESTED:
-        options.append(("spread", SPREAD))
+        options["spread"] = SPREAD
     cell = Cell(
         Resampled(indices, domain, users),
-        Registered("isotonic", epsilon, quantiles, tuple(options)),
+        Registered("isotonic", epsilon, quantiles, tuple(options.items())),
         schedule=schedule,
         trials=runs,
         redraw=1,

@@ -1,12 +1,4 @@
-"""The whole driver: a protocol asks, a population answers.
-
-run(protocol, values)                     users from a column of values, as many at a time as the protocol suggests
-run(protocol, population)                 or any object that answers
-run(protocol, population, batch=1)        one at a time
-run(protocol, population, rounds=32)      in 32 rounds, of the sizes that are best for that many
-run(protocol, population, in_flight=100)  100 users asked before the first answers, then one for one
-run(protocol, population, schedule=...)   any `Schedule`
-"""
+"""The whole driver: a protocol asks, a population answers."""
 
 from __future__ import annotations
 

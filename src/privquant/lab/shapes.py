@@ -69,13 +69,14 @@ def _to_indices(values: NDArray[np.float64], size: int) -> Indices:
     return np.minimum(np.floor(np.clip(values, 0.0, most)).astype(np.int64), size - 1)
 
 
+def _quantiles(inverse: Inverse, size: int) -> Callable[[float], int]:
+    """The quantiles of a distribution whose quantile function is `inverse`, rounded down to indices."""
+    return lambda q: int(_to_indices(inverse(np.array([check_quantile(q)])), size)[0])
+
+
 def _by_inverse(inverse: Inverse, size: int) -> Distribution:
     """The distribution whose quantile function is `inverse`, rounded down to indices."""
-
-    def quantile(q: float) -> int:
-        return int(_to_indices(inverse(np.array([check_quantile(q)])), size)[0])
-
-    return Distribution(lambda n, rng: _to_indices(inverse(rng.random(n)), size), quantile)
+    return Distribution(lambda n, rng: _to_indices(inverse(rng.random(n)), size), _quantiles(inverse, size))
 
 
 def _between(low: int, high: int) -> Distribution:
@@ -158,10 +159,12 @@ def _hard(size: int, rng: np.random.Generator) -> Distribution:
 def _by_scores(inverse: Inverse, size: int) -> Distribution:
     """The distribution of `inverse` of a standard normal, rounded down to indices."""
 
-    def quantile(q: float) -> int:
-        return int(_to_indices(inverse(np.array([NormalDist().inv_cdf(check_quantile(q))])), size)[0])
+    def of_ranks(u: NDArray[np.float64]) -> NDArray[np.float64]:
+        return inverse(np.array([NormalDist().inv_cdf(each) for each in u]))
 
-    return Distribution(lambda n, rng: _to_indices(inverse(rng.standard_normal(n)), size), quantile)
+    return Distribution(
+        lambda n, rng: _to_indices(inverse(rng.standard_normal(n)), size), _quantiles(of_ranks, size)
+    )
 
 
 def _lognormal(size: int, rng: np.random.Generator) -> Distribution:
@@ -198,10 +201,8 @@ def _gamma(size: int, rng: np.random.Generator) -> Distribution:
     scale = size / 500.0
     exact = _solved(lambda x: -math.expm1(-x) - x * math.exp(-x), 700.0)
 
-    def quantile(q: float) -> int:
-        return int(_to_indices(scale * exact(np.array([check_quantile(q)])), size)[0])
-
-    return Distribution(lambda n, rng: _to_indices(rng.gamma(2.0, scale, n), size), quantile)
+    quantiles = _quantiles(lambda u: scale * exact(u), size)
+    return Distribution(lambda n, rng: _to_indices(rng.gamma(2.0, scale, n), size), quantiles)
 
 
 def _bimodal(size: int, rng: np.random.Generator) -> Distribution:
@@ -214,11 +215,7 @@ def _bimodal(size: int, rng: np.random.Generator) -> Distribution:
         side = np.where(rng.random(n) < 0.5, -2.0, 2.0)
         return _to_indices(centre + deviation * (side + rng.standard_normal(n)), size)
 
-    def quantile(q: float) -> int:
-        score = exact(np.array([check_quantile(q)])) - 12.0
-        return int(_to_indices(centre + deviation * score, size)[0])
-
-    return Distribution(draw, quantile)
+    return Distribution(draw, _quantiles(lambda u: centre + deviation * (exact(u) - 12.0), size))
 
 
 def _zeros(size: int, rng: np.random.Generator) -> Distribution:

@@ -97,10 +97,8 @@ def trials(
         How many are asked; as many as there are values unless given.
     schedule : Schedule, optional
         How many users are asked before feedback; as the protocol suggests unless given.
-    workers : int
-        Processes to use; 0 means all cores.
-    executor : concurrent.futures.Executor, optional
-        Runs the trials instead of processes of our own.
+    workers, executor
+        As for `sweep`.
     **options
         The protocol's own.
 

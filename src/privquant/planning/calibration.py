@@ -21,12 +21,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict, Unpack
 
 from privquant.errors import InvalidInput
 from privquant.planning.law import CLIFF, COMPANY, FEW, FORM, SMOOTH, Law, Run
 from privquant.planning.limits import kappa_of
-from privquant.planning.paces import AT_LEISURE, Pace, width_within
+from privquant.planning.paces import AT_LEISURE, Pace, halved, width_within
 from privquant.planning.shuffled_coins import shuffled_kappa
 
 PRODUCTS = {"smooth": SMOOTH, "few": FEW, "cliff": CLIFF, "company": COMPANY}
@@ -36,6 +36,17 @@ KINDS = ("typical", "lumpy", "hardest")
 ENVIRONMENT = "PRIVQUANT_CALIBRATION"
 CALIBRATED_DELTA = 1e-8
 """What delta is unless a plan names one."""
+
+
+class Setting(TypedDict):
+    """What a law is asked about. delta: of the shuffle model. pace: at leisure unless given."""
+
+    users: float
+    epsilon: float
+    quantile: float
+    size: int
+    delta: NotRequired[float]
+    pace: NotRequired[Pace]
 
 
 @dataclass(frozen=True)
@@ -74,65 +85,45 @@ class Calibration:
         below: float,
         above: float,
         *,
-        users: float,
-        epsilon: float,
-        quantile: float,
-        size: int,
-        delta: float = CALIBRATED_DELTA,
-        pace: Pace = AT_LEISURE,
         ties: bool = True,
         population: bool = False,
+        **setting: Unpack[Setting],
     ) -> float:
         """The share of runs whose rank is below q - below or above q + above.
 
         ties:       whether to count on the ties that a small domain forces on any data.
         population: the rank in a population that the people were drawn from, instead of among themselves.
         """
-        run = self._run(users, epsilon, quantile, size, delta, pace)
+        run = self._run(**setting)
         if population:
             run = run._replace(share=0.0)
         laws = [self.laws[name] for name in KINDS[: KINDS.index(kind) + 1] if name in self.laws]
-        if pace.quantiles:
+        if setting.get("pace", AT_LEISURE).quantiles:
             laws = [replace(law, company=tuple(self.costs["quantiles"]["company"]["coefficients"])) for law in laws]
         return max(law.failure(below, above, run, ties=ties) for law in laws)
 
-    def error(
+    def error(self, *, confidence: float, kind: str = "typical", **setting: Unpack[Setting]) -> float:
+        """The rank error that a share `confidence` of runs stays within."""
+
+        def passed(alpha: float) -> bool:
+            return self.failure(kind, alpha, alpha, **setting) > 1.0 - confidence
+
+        return halved(passed, max(setting["quantile"], 1.0 - setting["quantile"]))
+
+    def interval_width(self, chance: float, interval: float, **setting: Unpack[Setting]) -> float | None:
+        """The width of rank that intervals certified at `interval` stay within with this chance; None: all."""
+        return width_within(self.width, self._run(**setting), interval, chance)
+
+    def _run(
         self,
         *,
         users: float,
         epsilon: float,
-        confidence: float,
-        size: int,
         quantile: float,
-        kind: str = "typical",
+        size: int,
         delta: float = CALIBRATED_DELTA,
         pace: Pace = AT_LEISURE,
-    ) -> float:
-        """The rank error that a share `confidence` of runs stays within."""
-
-        def passed(alpha: float) -> float:
-            setting: dict[str, Any] = {"users": users, "epsilon": epsilon, "quantile": quantile, "size": size}
-            return self.failure(kind, alpha, alpha, **setting, delta=delta, pace=pace)
-
-        low, high = 0.0, max(quantile, 1.0 - quantile)
-        for _ in range(40):
-            middle = 0.5 * (low + high)
-            if passed(middle) <= 1.0 - confidence:
-                high = middle
-            else:
-                low = middle
-        return high
-
-    def interval_width(
-        self, chance: float, *, users: float, epsilon: float, quantile: float, size: int, pace: Pace
-    ) -> float | None:
-        """The width of rank that certified intervals stay within with this chance; None if that is all ranks."""
-        assert pace.interval is not None
-        whole = replace(pace, interval=None)
-        run = self._run(users, epsilon, quantile, size, CALIBRATED_DELTA, whole)
-        return width_within(self.width, run, pace.interval, chance)
-
-    def _run(self, users: float, epsilon: float, quantile: float, size: int, delta: float, pace: Pace) -> Run:
+    ) -> Run:
         bits = math.log2(max(size, 2))
         kappa = self.kappa(users=users, epsilon=epsilon, size=size, delta=delta)
         run = Run(users, kappa, quantile, bits, max(bits, 1.0) ** self.stretch, pace.share)

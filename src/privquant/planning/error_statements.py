@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from privquant.domain import Domain
 from privquant.messages import Certain, Lump, Typical
 from privquant.protocols.isotonic import certain as certainty
 from privquant.protocols.isotonic import typical as experience
@@ -40,7 +39,7 @@ def certain_of(protocol: Isotonic, quantile: float, answer: int) -> Certain | No
     )
     if found is None:
         return None
-    low = None if found.low < 0 else lower_edge(protocol.domain, found.low)
+    low = None if found.low < 0 else protocol.domain.lower_edge(found.low)
     high = None if found.high < 0 else protocol.domain.value(found.high)
     return Certain(quantile, low, high, found.within, found.confidence)
 
@@ -54,10 +53,10 @@ def typical_of(protocol: Isotonic, quantile: float, answer: int) -> Typical | Lu
     found = experience.typical(protocol.table, protocol.search, quantile, boosted, answer, part=part, people=True)
     domain = protocol.domain
     if isinstance(found, experience.Lump):
-        return Lump(lower_edge(domain, found.low), domain.value(found.high), found.jump)
+        return Lump(domain.lower_edge(found.low), domain.value(found.high), found.jump)
     if found is None or found.within >= max(quantile, 1.0 - quantile):
         return None  # any rank would be within it
-    return Typical(quantile, lower_edge(domain, found.low), domain.value(found.high), found.within)
+    return Typical(quantile, domain.lower_edge(found.low), domain.value(found.high), found.within)
 
 
 def counted_phases(protocol: Isotonic) -> set[int]:
@@ -107,8 +106,3 @@ def _most(protocol: Isotonic, quantile: float) -> Floats | None:
         if phase % KINDS == BULK:
             bulk += reports
     return np.array([float(found + max(bulk, 0))])
-
-
-def lower_edge(domain: Domain, index: int) -> int | float:
-    """The least value that an index stands for: a bin's lower edge is the upper edge of the bin before it."""
-    return domain.value(index if domain.bin(index) is None else max(index - 1, 0))

@@ -14,7 +14,7 @@ The numbers are fitted to simulated runs on the typical family (`privquant calib
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
@@ -96,13 +96,13 @@ def width_within(law: Law, run: Run, confidence: float, chance: float) -> float 
     def passed(width: float) -> bool:
         return float(law.tails([width], [1], seen)[0]) > 1.0 - chance
 
-    if passed(1.0):
-        return None
-    low, high = 0.0, 1.0
+    return None if passed(1.0) else halved(passed, 1.0)
+
+
+def halved(passed: Callable[[float], bool], high: float) -> float:
+    """The least number up to `high` that is not passed, by halving."""
+    low = 0.0
     for _ in range(40):
         middle = 0.5 * (low + high)
-        if passed(middle):
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if passed(middle) else (low, middle)
     return high

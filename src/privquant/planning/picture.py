@@ -155,11 +155,17 @@ def _draw_reports(ax: Any, protocol: Isotonic, estimate: Estimate, low: int, hig
     ax.set_ylim(least - 0.04 * (most - least), most + 0.04 * (most - least))
     fit = [(_value(domain, row[0]), share) for row, share in zip(rows, monotone(rows), strict=True)]
     ax.step(*zip(*fit, strict=True), where="post", color=_FIT, linewidth=1.2, label="best fit that never falls")
+    curve = _curve(protocol, estimate, low, high)
+    if curve:
+        ax.plot(*zip(*curve, strict=True), color=_CURVE, linewidth=2, label="fitted curve")
+
+
+def _curve(protocol: Isotonic, estimate: Estimate, low: int, high: int) -> list[list[float]]:
+    """The fitted curve between two indices, (value, share); empty where there is none."""
     step = max((high - low) / _FINE, 1.0)
     grid = sorted({min(low + round(k * step), high) for k in range(_FINE + 1)})
     shares = fitted_shares(protocol, estimate.quantile, grid)
-    if shares is not None:
-        ax.plot([_value(domain, k) for k in grid], shares, color=_CURVE, linewidth=2, label="fitted curve")
+    return [] if shares is None else [[_value(protocol.domain, k), s] for k, s in zip(grid, shares, strict=True)]
 
 
 def _draw_answer(ax: Any, estimate: Estimate) -> None:
@@ -262,8 +268,4 @@ def drawing(protocol: Isotonic, estimate: Estimate) -> dict[str, list[list[float
     low, high = _window(protocol, estimate)
     inside = [row for row in by_threshold(protocol) if low <= row[0] <= high]
     points = [[_value(protocol.domain, p.place), p.share, p.error, float(p.reports)] for p in pooled(inside)]
-    step = max((high - low) / _FINE, 1.0)
-    grid = sorted({min(low + round(k * step), high) for k in range(_FINE + 1)})
-    shares = fitted_shares(protocol, estimate.quantile, grid)
-    curve = [] if shares is None else [[_value(protocol.domain, k), s] for k, s in zip(grid, shares, strict=True)]
-    return {"points": points, "curve": curve}
+    return {"points": points, "curve": _curve(protocol, estimate, low, high)}

@@ -65,7 +65,7 @@ class Pilot:
         return Reach(
             1.0 if low is None else min(max(alpha, q - self.rank(low - 1)), math.nextafter(q, 0.0)),
             1.0 if high is None else min(max(alpha, self.rank(high) - q), math.nextafter(1.0 - q, 0.0)),
-            None if low is None else lower_edge(self.domain, low),
+            None if low is None else self.domain.lower_edge(low),
             None if high is None else self.domain.value(high),
         )
 
@@ -91,8 +91,3 @@ def pilot_of(given: Any, domain: Domain) -> Pilot:
     if indices.size < FEWEST:
         raise InvalidInput(f"a pilot has at least {FEWEST} values, got {indices.size}")
     return Pilot(indices, domain)
-
-
-def lower_edge(domain: Domain, index: int) -> int | float:
-    """The least value that an index stands for."""
-    return domain.value(index if domain.bin(index) is None else max(index - 1, 0))

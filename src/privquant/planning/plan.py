@@ -15,7 +15,7 @@ pilot makes values of ranks.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -190,7 +190,10 @@ def plan(
     pace = _pace(asked, interval, rounds, in_flight, trust)
     unknown, given = _given(users, alpha, epsilon, confidence)
     values = None if pilot is None else pilot_of(pilot, space)
-    job = Job(space.size, asked, d, pace, values, calibration, _simulate(simulate, values is not None, trust))
+    if simulate and (values is None or trust == "shuffle"):
+        raise InvalidInput("simulate runs a local job on people drawn from its pilot: give one as pilot=")
+    runs = check_count(simulate, "simulate", 0)
+    job = Job(space.size, asked, d, pace, values, calibration, runs)
     rows = rows_of(unknown, given, job, trust)
     solved = default_row(rows)
     full = given if solved.value is None else {**given, unknown: solved.value}
@@ -218,16 +221,10 @@ def _given(
     if len(missing) != 1:
         told = ", ".join(name for name, value in asked.items() if value is not None) or "none of them"
         raise InvalidInput(f"give all but one of {', '.join(UNKNOWNS)}; got {told}")
-    given: dict[str, float] = {}
-    if users is not None:
-        given["users"] = check_count(users, "users", 1)
-    if alpha is not None:
-        given["alpha"] = check_probability(alpha, "alpha")
-    if epsilon is not None:
-        given["epsilon"] = check_epsilon(epsilon)
-    if confidence is not None:
-        given["confidence"] = check_probability(confidence, "confidence")
-    return missing[0], given
+    checks: dict[str, Callable[[float, str], float]]
+    checks = {"users": lambda users, name: check_count(users, name, 1), "epsilon": check_epsilon}
+    known = {name: value for name, value in asked.items() if value is not None}
+    return missing[0], {name: checks.get(name, check_probability)(value, name) for name, value in known.items()}
 
 
 def _pace(
@@ -251,12 +248,6 @@ def _pace(
             "nothing else was measured"
         )
     return found
-
-
-def _simulate(runs: int, pilot: bool, trust: str | None) -> int:
-    if runs and (not pilot or trust == "shuffle"):
-        raise InvalidInput("simulate runs a local job on people drawn from its pilot: give one as pilot=")
-    return check_count(runs, "simulate", 0)
 
 
 def _poisoning(liars: float, coin: float | None, quantiles: tuple[float, ...]) -> str:

@@ -20,20 +20,10 @@ _ORDER = "order of growth only: the paper leaves the constant open, here it is 1
 class PlanRow:
     """One way to collect, and the missing number for it (None: no value in range does it).
 
-    Parameters
-    ----------
-    name : str
-        The protocol, or the bound.
-    trust : {"local", "shuffle", "central"}
-        Who must be trusted: nobody, whoever mixes the answers, whoever holds the data.
-    kind : {"limit", "order", "sufficient", "measured"}
-        What the number is (docs/planning.md).
-    value, lumpy, hardest : float or None
-        The missing number on typical data, and on lumpy and the hardest where that was measured.
-    note : str
-        What else there is to say.
-    delta : float, optional
-        Of a row in the shuffle model.
+    name:  the protocol, or the bound.
+    trust: who must be trusted: nobody ("local"), whoever mixes ("shuffle"), whoever holds the data ("central").
+    kind:  what the number is: "limit", "order", "sufficient" or "measured" (docs/planning.md).
+    value, lumpy, hardest: on typical data, and on lumpy and the hardest where that was measured.
     """
 
     name: str

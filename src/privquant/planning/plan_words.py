@@ -32,13 +32,8 @@ def show(unknown: str, value: float | None) -> str:
     """A solved number as people write it."""
     if value is None:
         return "not reachable"
-    if unknown == "users":
-        return f"{math.ceil(value):,}"
-    if unknown == "alpha":
-        return f"{100 * value:.2g} points"
-    if unknown == "confidence":
-        return f"{value:.1%}"
-    return f"{value:.3g}"
+    written = {"users": f"{math.ceil(value):,}", "alpha": f"{100 * value:.2g} points", "confidence": f"{value:.1%}"}
+    return written.get(unknown, f"{value:.3g}")
 
 
 def verdict(
@@ -102,18 +97,12 @@ def _range(target: Target, unit: str) -> str:
 
 
 def _goal(given: dict[str, float], job: Job, mixed: str) -> str:
-    parts = [_quantiles(job)]
+    each = "each " if len(job.quantiles) > 1 else ""
+    words = {"confidence": "in {:.0%} of collections", "epsilon": "at epsilon {:g}", "users": "from {:,.0f} people"}
+    parts = [words[name].format(given[name]) for name in words if name in given]
     if "alpha" in given:
-        parts.append(
-            f"{'each ' if len(job.quantiles) > 1 else ''}within {100 * given['alpha']:g} percentile points"
-        )
-    if "confidence" in given:
-        parts.append(f"in {given['confidence']:.0%} of collections")
-    if "epsilon" in given:
-        parts.append(f"at epsilon {given['epsilon']:g}")
-    if "users" in given:
-        parts.append(f"from {given['users']:,.0f} people")
-    return " ".join(parts) + mixed + _how(job)
+        parts.insert(0, f"{each}within {100 * given['alpha']:g} percentile points")
+    return " ".join([_quantiles(job), *parts]) + mixed + _how(job)
 
 
 def _quantiles(job: Job) -> str:
@@ -124,15 +113,12 @@ def _quantiles(job: Job) -> str:
 
 
 def _how(job: Job) -> str:
-    pace = job.pace
-    parts = []
-    if pace.interval is not None:
-        parts.append(f"with a {pace.interval:.0%} certified interval")
-    if pace.rounds is not None:
-        parts.append(f"in {pace.rounds} rounds")
-    if pace.in_flight is not None:
-        parts.append(f"with {pace.in_flight:,} in flight")
-    return f" {' '.join(parts)}" if parts else ""
+    words = (
+        (job.pace.interval, " with a {:.0%} certified interval"),
+        (job.pace.rounds, " in {} rounds"),
+        (job.pace.in_flight, " with {:,} in flight"),
+    )
+    return "".join(said.format(number) for number, said in words if number is not None)
 
 
 def details(targets: tuple[Target, ...], job: Job, unit: str) -> Iterator[str]:
@@ -156,21 +142,19 @@ def facts(unknown: str, given: dict[str, float], job: Job, row: PlanRow) -> Iter
     """What the plan is about, and what others need."""
     if row.value is None:
         return
-    word = {"users": "users", "alpha": "alpha", "epsilon": "epsilon", "confidence": "confidence"}[unknown]
     wider = solve(unknown, given, by_measurement(DEFAULT[row.trust], "typical", job, population=True))
     yield (
         "This is about the very people asked. For a population they are drawn from at random: "
-        f"{word} {show(unknown, wider)}."
+        f"{unknown} {show(unknown, wider)}."
     )
-    held = central_sentence(unknown, given, job)
-    if held:
+    if held := central_sentence(unknown, given, job):
         yield held
     if job.pilot is None:
         plain = solve(unknown, given, by_measurement(DEFAULT[row.trust], "typical", job, ties=False))
         if _better(unknown, row.value, plain):
             yield (
                 f"This counts on ties: among {job.size:,} possible values some people must share theirs. "
-                f"Without ties: {word} {show(unknown, plain)}."
+                f"Without ties: {unknown} {show(unknown, plain)}."
             )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from privquant.errors import InvalidInput
 from privquant.messages import Guarantee, Rank
-from privquant.planning.calibration import CALIBRATED_DELTA, calibrated, calibration
+from privquant.planning.calibration import CALIBRATED_DELTA, Setting, calibrated, calibration
 from privquant.validation import check_probability
 
 
@@ -23,13 +23,6 @@ def rank_within(
     name = f"{protocol}/{guarantee.trust}"
     if users == 0 or size < 2 or name not in calibrated():
         return None
-    error = calibration(name).error(
-        users=users,
-        epsilon=guarantee.epsilon,
-        confidence=confidence,
-        size=size,
-        quantile=quantile,
-        kind="hardest",
-        delta=guarantee.delta or CALIBRATED_DELTA,
-    )
-    return Rank(quantile, error, confidence)
+    setting: Setting = {"users": users, "epsilon": guarantee.epsilon, "quantile": quantile, "size": size}
+    setting["delta"] = guarantee.delta or CALIBRATED_DELTA
+    return Rank(quantile, calibration(name).error(confidence=confidence, kind="hardest", **setting), confidence)

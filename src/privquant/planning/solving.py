@@ -10,12 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from privquant.planning.calibration import CALIBRATED_DELTA, Calibration, calibration
+from privquant.planning.calibration import CALIBRATED_DELTA, Calibration, Setting, calibration
 from privquant.planning.paces import AT_LEISURE, Pace
 from privquant.planning.pilot import Pilot
 from privquant.validation import check_choice
-
-__all__ = ["RANGES", "UNKNOWNS", "Holds", "Job", "by_limit", "by_measurement", "failure", "solve"]
 
 UNKNOWNS = ("users", "alpha", "epsilon", "confidence")
 
@@ -50,6 +48,11 @@ class Job:
     def table(self, name: str) -> Calibration:
         return calibration(name, self.source)
 
+    def setting(self, full: dict[str, float], q: float) -> Setting:
+        """A full plan for one quantile of this job, as the laws are asked about it."""
+        named: Setting = {"users": full["users"], "epsilon": full["epsilon"], "quantile": q, "size": self.size}
+        return {**named, "delta": self.delta, "pace": self.pace}
+
 
 def solve(unknown: str, given: dict[str, float], holds: Holds) -> float | None:
     """The cheapest value of the unknown that keeps the plan together with all dearer ones.
@@ -58,7 +61,6 @@ def solve(unknown: str, given: dict[str, float], holds: Holds) -> float | None:
     thousand would not. So the range is walked from its dear end to the first value that fails.
     """
     low, high = RANGES[check_choice(unknown, "unknown", UNKNOWNS)]
-    logarithmic = unknown != "confidence"
     rising = unknown != "confidence"  # more users, alpha, epsilon help; more confidence hurts
 
     def kept(value: float) -> bool:
@@ -69,7 +71,7 @@ def solve(unknown: str, given: dict[str, float], holds: Holds) -> float | None:
         return None
 
     def between(a: float, b: float, share: float) -> float:
-        return a ** (1.0 - share) * b**share if logarithmic else a + (b - a) * share
+        return a ** (1.0 - share) * b**share if rising else a + (b - a) * share
 
     start = dear
     for step in range(1, _STEPS + 1):
@@ -81,21 +83,8 @@ def solve(unknown: str, given: dict[str, float], holds: Holds) -> float | None:
         return last
     while abs(dear - cheap) > _CLOSE * abs(dear):
         middle = between(cheap, dear, 0.5)
-        if kept(middle):
-            dear = middle
-        else:
-            cheap = middle
+        dear, cheap = (middle, cheap) if kept(middle) else (dear, middle)
     return dear
-
-
-def by_limit(needed: Callable[..., float], q: float) -> Holds:
-    """Kept where there are as many users as a limit of `privquant.planning.limits` needs."""
-
-    def holds(full: dict[str, float]) -> bool:
-        uses = {use: full[use] for use in ("alpha", "epsilon", "confidence")}
-        return full["users"] >= needed(**uses, quantile=q)
-
-    return holds
 
 
 def failure(
@@ -113,19 +102,8 @@ def failure(
     if job.pilot is not None:
         below, above, _, _ = job.pilot.reach(q, full["alpha"])
         ties = False
-    return job.table(name).failure(
-        kind,
-        below,
-        above,
-        users=full["users"],
-        epsilon=full["epsilon"],
-        quantile=q,
-        size=job.size,
-        delta=job.delta,
-        pace=job.pace,
-        ties=ties,
-        population=population,
-    )
+    asked = job.setting(full, q)
+    return job.table(name).failure(kind, below, above, ties=ties, population=population, **asked)
 
 
 def by_measurement(name: str, kind: str, job: Job, *, ties: bool = True, population: bool = False) -> Holds:

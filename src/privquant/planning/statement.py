@@ -46,14 +46,11 @@ def stated(estimate: Estimate, protocol: Protocol) -> Estimate:
     protocol : Protocol
         The protocol that gave it, as it stands.
     """
-    notes = estimate.notes
+    whole = replace(estimate, guarantee=guarantee_of(protocol))
     if estimate.interval is not None:
-        certified = interval_sentence(estimate.interval, estimate.quantile)
-        notes = notes if certified in notes else (*notes, certified)
-    failed = _failure(protocol) if estimate.value is None and estimate.bin is None else None
-    if failed is not None and failed not in notes:
-        notes = (*notes, failed)
-    whole = replace(estimate, notes=notes, guarantee=guarantee_of(protocol))
+        whole = _noted(whole, interval_sentence(estimate.interval, estimate.quantile))
+    if estimate.value is None and estimate.bin is None and (failed := _failure(protocol)) is not None:
+        whole = _noted(whole, failed)
     if not isinstance(protocol, Isotonic):
         return replace(whole, rank=rank_of(estimate, protocol))
     # A run on the lab's engine leaves its answer, not its table: nothing is said of it.
@@ -62,12 +59,14 @@ def stated(estimate: Estimate, protocol: Protocol) -> Estimate:
     where = (protocol, estimate.quantile, estimate.index)
     certain, typical = certain_of(*where), typical_of(*where)
     if protocol.believed().left_out:
-        said = left_out_sentence(protocol)
-        whole = replace(whole, notes=notes if said in notes else (*notes, said))
+        whole = _noted(whole, left_out_sentence(protocol))
     elif certain is None and typical is None and protocol.domain.size > 1:
-        nothing = f"{estimate.users:,} reports at this epsilon {SAYS_NOTHING}"
-        whole = replace(whole, notes=notes if nothing in notes else (*notes, nothing))
+        whole = _noted(whole, f"{estimate.users:,} reports at this epsilon {SAYS_NOTHING}")
     return replace(whole, certain=certain, typical=typical, record=_record(protocol, estimate.quantile))
+
+
+def _noted(estimate: Estimate, note: str) -> Estimate:
+    return estimate if note in estimate.notes else replace(estimate, notes=(*estimate.notes, note))
 
 
 def stated_estimates(protocol: Protocol) -> list[Estimate]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from privquant.planning.pilot import Pilot, lower_edge
+from privquant.planning.pilot import Pilot
 from privquant.planning.solving import Job, failure, solve
 from privquant.protocols.registry import DEFAULT_PROTOCOL
 
@@ -25,24 +25,15 @@ DEFAULT = {trust: f"{DEFAULT_PROTOCOL}/{trust}" for trust in ("local", "shuffle"
 class Target:
     """One quantile of a plan, on typical data, or on data like the pilot's where the plan was simulated.
 
-    Parameters
-    ----------
-    quantile : float
-        Which.
-    expected : float
-        The rank error that half of the collections stay within.
-    alpha : float
-        The rank error planned for: the plan's, or where that was the unknown this quantile's own.
-    success : float
-        The share of collections that stay within alpha: the plan's confidence, or more where another quantile
-        needs more users, or where alpha reaches the end of the ranks.
-    value, low, high : int, float or None
-        By the pilot: its own quantile, and the values between which as many collections find the answer (None: no
-        bound). They are a little wider than alpha: the people asked differ from those of the pilot, and both are
-        samples.
-    width : float, optional
-        The width of rank that half of the certified intervals stay within; None without one, or where half have
-        an open end.
+    expected: the rank error that half of the collections stay within.
+    alpha:    the rank error planned for: the plan's, or where that was the unknown this quantile's own.
+    success:  the share of collections that stay within alpha: the plan's confidence, or more where another quantile
+              needs more users, or where alpha reaches the end of the ranks.
+    value, low, high: by the pilot: its own quantile, and the values between which as many collections find the
+              answer (None: no bound). They are a little wider than alpha: the people asked differ from those of the
+              pilot, and both are samples.
+    width:    the width of rank that half of the certified intervals stay within; None without one, or where half
+              have an open end.
     """
 
     quantile: float
@@ -78,9 +69,8 @@ def _target(unknown: str, full: dict[str, float], job: Job, trust: str, q: float
     kept = 1.0 - failure(name, "typical", job, q, {**full, "alpha": alpha})
     width = None
     if job.pace.interval is not None:
-        width = job.table(name).interval_width(
-            0.5, users=full["users"], epsilon=full["epsilon"], quantile=q, size=job.size, pace=job.pace
-        )
+        setting = replace(job, pace=replace(job.pace, interval=None)).setting(full, q)
+        width = job.table(name).interval_width(0.5, job.pace.interval, **setting)
     value = low = high = None
     if job.pilot is not None:
         value = job.pilot.quantile(q)
@@ -136,7 +126,7 @@ def _simulated(fitted: tuple[Target, ...], unknown: str, full: dict[str, float],
                 expected=float(np.median(errors)),
                 alpha=alpha,
                 success=kept,
-                low=None if alpha >= q else lower_edge(domain, low),
+                low=None if alpha >= q else domain.lower_edge(low),
                 high=None if alpha >= 1.0 - q else domain.value(high),
             )
         )

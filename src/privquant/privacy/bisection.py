@@ -13,10 +13,7 @@ def last_float(holds: Callable[[float], bool], low: float, high: float) -> float
         middle = 0.5 * (low + high)
         if not low < middle < high:
             return low
-        if holds(middle):
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if holds(middle) else (low, middle)
 
 
 def first_failure(holds: Callable[[int], bool], low: int, high: int, guess: int) -> int:
@@ -38,8 +35,5 @@ def first_failure(holds: Callable[[int], bool], low: int, high: int, guess: int)
         high = min(high, low + reach)
     while high - low > 1:
         middle = (low + high) // 2
-        if holds(middle):
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if holds(middle) else (low, middle)
     return high

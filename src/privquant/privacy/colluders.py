@@ -36,22 +36,18 @@ def most_colluders(batch: int, colluding: float, *, miss: float, population: int
     if not fraction or not others:
         return 0
     if population is None:
-
-        def passed(count: int) -> float:
-            # Pr[X > count] by the mirror image: no 1 - tail is formed, and 1 - f is rounded down.
-            return lower_tail(others - count - 1, others, math.nextafter(float(1 - fraction), 0.0))
-
-        return _first(passed, math.floor(fraction * others), others, miss)
+        # Pr[X > count] by the mirror image: no 1 - tail is formed, and 1 - f is rounded down.
+        honest = math.nextafter(float(1 - fraction), 0.0)
+        start = math.floor(fraction * others)
+        return _first(lambda count: lower_tail(others - count - 1, others, honest), start, others, miss)
     if population < batch:
         raise InvalidInput(f"population is at least the batch of {batch}, got {population}")
     colluders = min(math.ceil(fraction * population), population - 1)
     least, most = max(0, colluders - (population - batch)), min(colluders, others)
     start = max(least, colluders * others // (population - 1))
 
-    def passed_without_return(count: int) -> float:
-        return hypergeometric_tail(count + 1, others, colluders, population - 1)
-
-    return _first(passed_without_return, start, most, miss)
+    rest = population - 1
+    return _first(lambda count: hypergeometric_tail(count + 1, others, colluders, rest), start, most, miss)
 
 
 def hypergeometric_tail(x: int, drawn: int, marked: int, total: int) -> float:

@@ -68,8 +68,7 @@ def delta(
     colluding : float
         Fraction of the batch that works with the aggregator or is fake.
     """
-    at = 0.0 if epsilon == 0 and not isinstance(epsilon, bool) else check_epsilon(epsilon)
-    local = _check_local(local_epsilon)
+    at, local = _check_at(epsilon), _check_local(local_epsilon)
     return _upper(_check_method(method), at, local, honest(batch, colluding), _check_rtol(rtol))
 
 
@@ -81,8 +80,8 @@ def bracket(*, epsilon: float, local_epsilon: float, batch: int, rtol: float = 1
     epsilon, local_epsilon, batch, rtol
         As for `delta`.
     """
-    at = 0.0 if epsilon == 0 and not isinstance(epsilon, bool) else check_epsilon(epsilon)
-    return shuffle_exact.bracket(at, _check_local(local_epsilon), honest(batch, 0.0), _check_rtol(rtol))
+    at, local = _check_at(epsilon), _check_local(local_epsilon)
+    return shuffle_exact.bracket(at, local, honest(batch), _check_rtol(rtol))
 
 
 def epsilon(
@@ -115,14 +114,7 @@ def epsilon(
     def log_floor(at: float) -> float:
         return log_extreme(at, local, others)
 
-    # Below the root of the floor the true delta is above the target, whatever the method.
-    if log_floor(0.0) <= target:
-        if log_upper(0.0) <= target:
-            return 0.0
-        least = 0.0
-    else:
-        least = _root(log_floor, local, 0.0, target)
-    return _edge(log_upper, log_floor, good=local, bad=least, target=target, slack=tight)
+    return _edge(log_upper, log_floor, good=local, bad=0.0, target=target, slack=tight)
 
 
 def local_epsilon(
@@ -163,13 +155,7 @@ def local_epsilon(
     def log_floor(at: float) -> float:
         return log_extreme(e, at, others)
 
-    if log_floor(most) <= target:
-        if log_upper(most) <= target:
-            return most
-        highest = most
-    else:
-        highest = _root(log_floor, e, most, target)
-    return _edge(log_upper, log_floor, good=e, bad=highest, target=target, slack=tight)
+    return _edge(log_upper, log_floor, good=e, bad=most, target=target, slack=tight)
 
 
 def guarantee(
@@ -187,14 +173,10 @@ def guarantee(
 
     Parameters
     ----------
-    local_epsilon : float
-        Epsilon of the coin.
-    batch : int
-        Users asked together.
+    local_epsilon, batch, method, rtol
+        As for `delta`; the batch is the users asked together.
     delta : float
         The delta of the promise. With colluders a tenth of it is for a batch that holds more of them than counted.
-    method, rtol
-        As for `epsilon`.
     colluding : float
         Fraction of all users who work with the aggregator or are fake. The batch is a random part of the users and
         may hold more than its share.
@@ -274,10 +256,8 @@ def honest(batch: int, colluding: float = 0.0) -> int:
 
     Parameters
     ----------
-    batch : int
-        Users whose answers are shuffled together.
-    colluding : float
-        Fraction of the batch that works with the aggregator or is fake.
+    batch, colluding
+        As for `delta`.
     """
     size = check_count(batch, "batch", 1)
     if size > LARGEST_BATCH:
@@ -307,10 +287,7 @@ def _root(curve: Callable[[float], float], low: float, high: float, target: floa
         middle = 0.5 * (under + over)
         if abs(over - under) <= 1e-12 * middle:
             break
-        if curve(middle) > target:
-            over = middle
-        else:
-            under = middle
+        under, over = (under, middle) if curve(middle) > target else (middle, over)
     return over
 
 
@@ -323,11 +300,16 @@ def _edge(
     target: float,
     slack: float,
 ) -> float:
-    """The x nearest to `bad` with curve(x) <= target, to within `slack` in the curve's value.
+    """The x nearest to `bad` with curve(x) <= target, to within `slack` in the curve's value; `bad` if it is one.
 
-    Starts at `bad`. The first step takes its slope from `shape`, a cheap curve of about the same form; later ones
-    are secants, kept inside (good, bad), with a midpoint now and then so that the interval must shrink.
+    `shape` is a cheap curve below the other and of about its form: where it is above the target, so is the other.
+    The search starts at its root, or at `bad`. The first step takes its slope from it; later ones are secants, kept
+    inside (good, bad), with a midpoint now and then so that the interval must shrink.
     """
+    if shape(bad) > target:
+        bad = _root(shape, good, bad, target)
+    elif curve(bad) <= target:
+        return bad
     x, seen = bad, list[tuple[float, float]]()
     for turn in range(200):
         value = curve(x)
@@ -355,6 +337,10 @@ def _edge(
             break
         x = following
     return good
+
+
+def _check_at(epsilon: float) -> float:
+    return 0.0 if epsilon == 0 and not isinstance(epsilon, bool) else check_epsilon(epsilon)
 
 
 def _check_method(method: str) -> str:

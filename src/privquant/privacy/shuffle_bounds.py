@@ -17,6 +17,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
+from functools import cache
 
 from privquant.privacy.binomial import window
 from privquant.privacy.shuffle_exact import Bracket, log_peak, stakes
@@ -29,41 +30,28 @@ def clone_rate(method: str, local_epsilon: float) -> float:
     return 2.0 / (math.exp(local_epsilon) + 1.0)
 
 
-def _rounding(batch: int) -> float:
-    """What the closed form of one c can lose, relative: about sqrt(b) terms, each rounded, then a difference."""
-    return 1e-10 + 1e-14 * math.sqrt(batch)
-
-
 def clones_bracket(method: str, epsilon: float, local_epsilon: float, batch: int, rtol: float) -> Bracket:
     """lower <= the bound <= upper, where upper is what is promised."""
     if local_epsilon <= epsilon:
         return Bracket(0.0, 0.0, batch - 1, 0)
     s = stakes(epsilon, local_epsilon)
-    rounding = _rounding(batch)
+    # What the closed form of one c can lose, relative: about sqrt(b) terms, each rounded, then a difference.
+    rounding = 1e-10 + 1e-14 * math.sqrt(batch)
     rate = clone_rate(method, local_epsilon)
 
-    def at(c: int) -> float:
+    @cache
+    def value(c: int) -> float:
         return math.exp(log_peak(s.gain, s.loss, c, 0.5))
 
     if batch == 1 or rate >= 1.0:
-        only = at(batch - 1)
+        only = value(batch - 1)
         return Bracket(only * (1 - rounding), min(only * (1 + rounding), s.most), 0, 1)
-    # Few clones are unlikely but reveal much: the tail must be small beside the answer, which is at least at(mean).
+    # Few clones are unlikely but reveal much: the tail must be small beside the answer, at least value(mean).
     log_tail = min(600.0, math.log(1e3 / rtol) - log_peak(s.gain, s.loss, math.ceil((batch - 1) * rate), 0.5))
     clones = window(batch - 1, rate, log_tail)
 
-    def weight(c1: int, c2: int) -> float:
-        return float(clones.pmf[c1 - clones.start : c2 + 1 - clones.start].sum())
-
-    values: dict[int, float] = {}
-
-    def value(c: int) -> float:
-        if c not in values:
-            values[c] = at(c)
-        return values[c]
-
     def node(c1: int, c2: int) -> tuple[float, float, float, int, int]:
-        share = weight(c1, c2)
+        share = float(clones.pmf[c1 - clones.start : c2 + 1 - clones.start].sum())
         high, low = share * value(c1), share * value(c2)
         return (low - high, high, low, c1, c2)
 
@@ -81,7 +69,7 @@ def clones_bracket(method: str, epsilon: float, local_epsilon: float, batch: int
     upper, lower = math.fsum(n[1] for n in heap), math.fsum(n[2] for n in heap)
     outside = 2.0 * math.exp(-log_tail) * s.gain
     top = upper * (1 + rounding) + outside
-    return Bracket(lower * (1 - rounding), min(top, s.most), 0, len(values))
+    return Bracket(lower * (1 - rounding), min(top, s.most), 0, value.cache_info().currsize)
 
 
 def within_theorem(local_epsilon: float, batch: int, delta: float) -> bool:

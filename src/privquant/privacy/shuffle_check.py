@@ -48,17 +48,7 @@ class _Window:
 
 
 def keeps(*, epsilon: float, delta: float, coin: int, batch: int) -> bool:
-    """Whether `batch` reports through this coin, shuffled, keep (epsilon, delta).
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        The promise.
-    coin : int
-        Flip threshold out of 2^64.
-    batch : int
-        Honest reports that are shuffled together.
-    """
+    """Whether `batch` honest reports through this coin (a flip threshold), shuffled, keep (epsilon, delta)."""
     at, most = check_epsilon(epsilon), check_probability(delta, "delta")
     flips = check_flip_threshold(coin)
     others = min(check_count(batch, "batch", 1), LARGEST_BATCH) - 1

@@ -113,12 +113,8 @@ def protocol(name: str, domain: Domain, *, users: int, epsilon: float, **options
     ----------
     name : str
         One of `protocol_names()`.
-    domain : Domain
-        Which values exist; a pair (low, high) is `Integers(low, high)`.
-    users : int
-        How many users there are to ask (the plan).
-    epsilon : float
-        Of the coin thrown by a user.
+    domain, users, epsilon
+        As for `Protocol`.
     **options
         `quantile` (one, or several in rising order for the protocols that can), `guarantee`, and the protocol's own
         options, which docs/protocols.md lists.

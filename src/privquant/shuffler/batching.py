@@ -82,9 +82,8 @@ def drop(db: sqlite3.Connection, campaign: int, number: int) -> None:
     ).fetchone()
     if done is None:
         return
-    db.execute("DELETE FROM held WHERE campaign = ? AND round = ?", key)
-    db.execute("DELETE FROM outbox WHERE campaign = ? AND round = ?", key)
-    db.execute("DELETE FROM notice WHERE campaign = ? AND round = ?", key)
+    for table in ("held", "outbox", "notice"):
+        db.execute(f"DELETE FROM {table} WHERE campaign = ? AND round = ?", key)
     db.execute(
         "INSERT INTO notice (campaign, round, status, reports) VALUES (?, ?, ?, ?)", (*key, DROPPED_NOTICE, done[0])
     )

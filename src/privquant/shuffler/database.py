@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from privquant.errors import InvalidInput
@@ -113,8 +113,5 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 def opened(file: Path) -> Iterator[sqlite3.Connection]:
     """The database of a shuffler, for the length of a block; an operator's command uses it beside the server."""
     prepare(file)
-    db = connect(file)
-    try:
+    with closing(connect(file)) as db:
         yield db
-    finally:
-        db.close()

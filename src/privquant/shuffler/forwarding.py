@@ -13,26 +13,10 @@ from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from privquant import wire
 from privquant.aggregator.peer import PeerRefused, post
 from privquant.shuffler import batching
 from privquant.shuffler.batching import split
-from privquant.wire import (
-    BATCH_ALREADY_COUNTED,
-    BATCH_COUNTED,
-    BATCHES,
-    KEPT,
-    NOTED,
-    NOTICES,
-    BatchPart,
-    Manifest,
-    RoundNotice,
-    Route,
-    WireError,
-    parse_status,
-    path_of,
-    sign_notice,
-    sign_part,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +24,15 @@ class Peer:
     """A campaign's aggregator. address: its base; key: this shuffler's."""
 
     address: str
-    manifest: Manifest
+    manifest: wire.Manifest
     key: Ed25519PrivateKey
 
-    def send(self, route: Route, body: bytes, *allowed: str) -> str:
+    def send(self, route: wire.Route, body: bytes, *allowed: str) -> str:
         """The status that the aggregator answers with; `PeerRefused` if there is none of these."""
-        answer = post(self.address + path_of(self.manifest.id, route.name), body)
+        answer = post(self.address + wire.path_of(self.manifest.id, route.name), body)
         try:
-            return parse_status(answer, allowed)
-        except WireError as error:
+            return wire.parse_status(answer, allowed)
+        except wire.WireError as error:
             raise PeerRefused(f"the aggregator's answer cannot be read: {error}") from error
 
 
@@ -61,7 +45,7 @@ def pending_batches(db: sqlite3.Connection, campaign: int) -> list[tuple[int, st
 
 def part_of(
     db: sqlite3.Connection, campaign: int, identity: str, row: tuple[int, str, int], part: int
-) -> BatchPart:
+) -> wire.BatchPart:
     number, batch, reports = row
     ((blob,),) = db.execute(
         "SELECT sealed FROM outbox WHERE campaign = ? AND round = ? AND part = ?", (campaign, number, part)
@@ -69,26 +53,25 @@ def part_of(
     (parts,) = db.execute(
         "SELECT count(*) FROM outbox WHERE campaign = ? AND round = ?", (campaign, number)
     ).fetchone()
-    return BatchPart(identity, number, batch, reports, part, parts, tuple(split(blob)))
+    return wire.BatchPart(identity, number, batch, reports, part, parts, tuple(split(blob)))
 
 
 def send_batch(db: sqlite3.Connection, campaign: int, row: tuple[int, str, int], peer: Peer) -> str:
     """Send all parts of a batch; what the aggregator said to the last."""
-    part, parts, status = 0, 1, KEPT
-    while part < parts and status == KEPT:
+    part, parts, status = 0, 1, wire.KEPT
+    while part < parts and status == wire.KEPT:
         sent = part_of(db, campaign, peer.manifest.id, row, part)
         parts = sent.parts
-        status = peer.send(
-            BATCHES, sign_part(sent, peer.manifest, peer.key), KEPT, BATCH_COUNTED, BATCH_ALREADY_COUNTED
-        )
+        body = wire.sign_part(sent, peer.manifest, peer.key)
+        status = peer.send(wire.BATCHES, body, wire.KEPT, wire.BATCH_COUNTED, wire.BATCH_ALREADY_COUNTED)
         part += 1
     return status
 
 
 def send_notice(row: tuple[int, str, int], peer: Peer) -> None:
     number, status, reports = row
-    notice = RoundNotice(peer.manifest.id, number, status, reports)
-    peer.send(NOTICES, sign_notice(notice, peer.manifest, peer.key), NOTED)
+    notice = wire.RoundNotice(peer.manifest.id, number, status, reports)
+    peer.send(wire.NOTICES, wire.sign_notice(notice, peer.manifest, peer.key), wire.NOTED)
 
 
 def pending_notices(db: sqlite3.Connection, campaign: int) -> list[tuple[int, str, int]]:

@@ -8,25 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import secrets
 import sqlite3
 from dataclasses import dataclass
 
+from privquant import wire
 from privquant.aggregator.keys import KeyRing
+from privquant.aggregator.open_links import hash_link
 from privquant.errors import InvalidInput
 from privquant.shuffler.database import OPEN, transaction
-from privquant.wire import (
-    Claim,
-    Invite,
-    Manifest,
-    fingerprint,
-    new_code,
-    new_token,
-    open_envelope,
-    parse_json,
-    token_hash,
-)
-from privquant.wire.form import MAX_MANIFEST
 
 _CHUNK = 5_000  # tokens a transaction, so that devices never wait long for the writer
 MOST_INVITES = 10_000_000
@@ -56,7 +45,7 @@ class Joined:
     aggregator: str
     round_seconds: int
     state: str
-    manifest: Manifest
+    manifest: wire.Manifest
 
 
 def joined(db: sqlite3.Connection) -> list[Joined]:
@@ -76,13 +65,13 @@ def find(db: sqlite3.Connection, start: str) -> Joined:
     return found[0]
 
 
-def manifest_of(envelope: bytes) -> Manifest:
+def manifest_of(envelope: bytes) -> wire.Manifest:
     """The manifest of a stored envelope, with both signatures checked."""
-    manifest = Manifest.from_dict(parse_json(envelope, MAX_MANIFEST)["manifest"])
-    return open_envelope(envelope, campaign_id=manifest.id, key_fingerprint=fingerprint(manifest.issuer))
+    manifest = wire.Manifest.from_dict(wire.parse_json(envelope, wire.MAX_MANIFEST)["manifest"])
+    return wire.open_envelope(envelope, campaign_id=manifest.id, key_fingerprint=wire.fingerprint(manifest.issuer))
 
 
-def office_of(keys: KeyRing, manifest: Manifest) -> Office:
+def office_of(keys: KeyRing, manifest: wire.Manifest) -> Office:
     assert manifest.shuffle is not None
     return Office(keys.campaign_secret(manifest.shuffle.key, manifest.id))
 
@@ -92,8 +81,8 @@ def invite(db: sqlite3.Connection, keys: KeyRing, campaign: Joined, number: int)
     if not 1 <= number <= MOST_INVITES:
         raise InvalidInput(f"1 to {MOST_INVITES} invites can be made in one call, got {number}")
     _check_open(campaign)
-    office, tokens = office_of(keys, campaign.manifest), [new_token() for _ in range(number)]
-    rows = sorted((campaign.no, office.id(token_hash(token))) for token in tokens)
+    office, tokens = office_of(keys, campaign.manifest), [wire.new_token() for _ in range(number)]
+    rows = sorted((campaign.no, office.id(wire.token_hash(token))) for token in tokens)
     for start in range(0, number, _CHUNK):
         with transaction(db):
             db.executemany("INSERT INTO token (campaign, id) VALUES (?, ?)", rows[start : start + _CHUNK])
@@ -110,30 +99,22 @@ def open_link(
     if places < 1:
         raise InvalidInput(f"an open link has at least 1 place, got {places}")
     _check_open(campaign)
-    secret, code = new_token(), new_code() if coded else None
+    secret, code = wire.new_token(), wire.new_code() if coded else None
     with transaction(db):
         db.execute(
             "INSERT INTO link (campaign, secret, places, taken) VALUES (?, ?, ?, 0)"
             " ON CONFLICT (campaign) DO UPDATE SET secret = excluded.secret, places = excluded.places",
-            (campaign.no, _hash_link(secret, code), places),
+            (campaign.no, hash_link(secret, code), places),
         )
     return _invite(campaign, link=secret).to_url(), code
 
 
-def _hash_link(secret: str, code: str | None) -> bytes:
-    """What is stored of an open link; with a code only both together match it."""
-    label = b"privquant/link/1\x00" if code is None else b"privquant/link/2\x00"
-    return hashlib.sha256(label + (secret + (code or "")).encode("ascii")).digest()
-
-
-def link_matches(claim: Claim, stored: bytes) -> bool:
-    return secrets.compare_digest(_hash_link(claim.link, claim.code), stored)
-
-
-def _invite(campaign: Joined, token: str | None = None, link: str | None = None) -> Invite:
+def _invite(campaign: Joined, token: str | None = None, link: str | None = None) -> wire.Invite:
     terms = campaign.manifest.shuffle
     assert terms is not None
-    return Invite(terms.address, campaign.id, fingerprint(campaign.manifest.issuer), token=token, link=link)
+    return wire.Invite(
+        terms.address, campaign.id, wire.fingerprint(campaign.manifest.issuer), token=token, link=link
+    )
 
 
 def _check_open(campaign: Joined) -> None:

@@ -13,43 +13,34 @@ import time
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from privquant import wire
 from privquant.aggregator.shuffle_promise import check_rounds, terms_of
 from privquant.errors import InvalidInput
 from privquant.shuffler.database import OPEN, transaction
 from privquant.shuffler.rounds import LONGEST_ROUND, share_of
-from privquant.wire import (
-    MAX_MANIFEST,
-    Manifest,
-    WireError,
-    accept_manifest,
-    fingerprint,
-    open_issued,
-    parse_json,
-    public_key_of,
-)
 
 
-def read_manifest(envelope: bytes, *, campaign_id: str, key_fingerprint: str) -> Manifest:
+def read_manifest(envelope: bytes, *, campaign_id: str, key_fingerprint: str) -> wire.Manifest:
     """The manifest that the aggregator's operator named, by its hash and by the fingerprint of its issuer's key."""
     try:
-        form = parse_json(envelope, MAX_MANIFEST)
+        form = wire.parse_json(envelope, wire.MAX_MANIFEST)
         if isinstance(form, dict):
             form.pop("accepted", None)  # as another copy of this shuffler may serve it
         issued = json.dumps(form).encode()
-        manifest = open_issued(issued, campaign_id=campaign_id, key_fingerprint=key_fingerprint)
-    except WireError as error:
+        manifest = wire.open_issued(issued, campaign_id=campaign_id, key_fingerprint=key_fingerprint)
+    except wire.WireError as error:
         raise InvalidInput(f"this is not the manifest that was named: {error}") from error
     terms_of(manifest)
     return manifest
 
 
-def check_manifest(manifest: Manifest, key: Ed25519PrivateKey, address: str) -> None:
+def check_manifest(manifest: wire.Manifest, key: Ed25519PrivateKey, address: str) -> None:
     """InvalidInput if this shuffler must not accept the manifest."""
     terms = terms_of(manifest)
-    if terms.key != public_key_of(key):
+    if terms.key != (own := wire.public_key_of(key)):
         raise InvalidInput(
-            f"the manifest names the shuffler {fingerprint(terms.key)}, and this one is "
-            f"{fingerprint(public_key_of(key))}: the aggregator's operator is to give `privquant shuffler key`"
+            f"the manifest names the shuffler {wire.fingerprint(terms.key)}, and this one is "
+            f"{wire.fingerprint(own)}: the aggregator's operator is to give `privquant shuffler key`"
         )
     if terms.address != address:
         raise InvalidInput(
@@ -63,7 +54,7 @@ def check_manifest(manifest: Manifest, key: Ed25519PrivateKey, address: str) -> 
 def join(
     db: sqlite3.Connection,
     envelope: bytes,
-    manifest: Manifest,
+    manifest: wire.Manifest,
     key: Ed25519PrivateKey,
     *,
     aggregator: str,
@@ -73,10 +64,10 @@ def join(
     seconds = share_of(manifest) if round_seconds is None else round_seconds
     if not 1 <= seconds <= LONGEST_ROUND:
         raise InvalidInput(f"a round has 1 to {LONGEST_ROUND} seconds, got {seconds}")
-    form = parse_json(envelope, MAX_MANIFEST)
+    form = wire.parse_json(envelope, wire.MAX_MANIFEST)
     form.pop("accepted", None)
-    accepted = accept_manifest(
-        json.dumps(form).encode(), key, campaign_id=manifest.id, key_fingerprint=fingerprint(manifest.issuer)
+    accepted = wire.accept_manifest(
+        json.dumps(form).encode(), key, campaign_id=manifest.id, key_fingerprint=wire.fingerprint(manifest.issuer)
     )
     with transaction(db):
         if db.execute("SELECT 1 FROM campaign WHERE id = ?", (manifest.id,)).fetchone() is not None:

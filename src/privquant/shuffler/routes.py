@@ -10,21 +10,32 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from privquant import wire
 from privquant.aggregator.causes import Unavailable
 from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.keys import KeyUnusable
 from privquant.aggregator.logs import say
-from privquant.aggregator.replies import Reply, RequestRefused, problem
+from privquant.aggregator.open_links import link_matches
+from privquant.aggregator.replies import Reply, RequestRefused, refusal_of
 from privquant.shuffler import forwarding, rounds
 from privquant.shuffler.database import OPEN, OVER
-from privquant.shuffler.invites import Joined, Office, link_matches
+from privquant.shuffler.invites import Joined, Office
 from privquant.shuffler.settings import Settings
 from privquant.shuffler.store import Admit, Ask, Keep, Outcome, Place, Store, What
 
 LONGEST_WAIT = 3_600
 _ID = re.compile("[0-9a-f]{64}")
+_REFUSALS = {
+    What.SPENT: ("token-spent", ""),
+    What.UNKNOWN: ("unknown-token", ""),
+    What.OVER: ("round-closed", ""),
+    What.FULL: ("link-exhausted", ""),
+    What.CLOSED: ("campaign-closed", ""),
+    What.COPY: ("conflict", "these sealed bytes were sent by another token before"),
+    What.STRAY: ("conflict", "this token was not given a place in that round"),
+}
 
 
 class View:
@@ -40,22 +51,17 @@ class View:
         self.answers: dict[int, bytes] = {}
 
 
+@dataclass(eq=False)
 class Routes:
     """Answers out of the joined campaigns, a group commit and the store."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        store: Store,
-        group: GroupCommit[Ask, Outcome],
-        view_of: Callable[[str], Awaitable[View | None]],
-        on_change: Callable[[], None],
-    ) -> None:
-        self._settings = settings
-        self._store = store
-        self._group = group
-        self._view_of = view_of
-        self._on_change = on_change
+    _settings: Settings
+    _store: Store
+    _group: GroupCommit[Ask, Outcome]
+    _view_of: Callable[[str], Awaitable[View | None]]
+    _on_change: Callable[[], None]
+
+    def __post_init__(self) -> None:
         self._serve: dict[wire.Route, Callable[[View, bytes], Awaitable[Reply]]] = {
             wire.MANIFEST: self._manifest,
             wire.CLAIMS: self._claim,
@@ -73,14 +79,8 @@ class Routes:
             if view is None:
                 raise RequestRefused("unknown-campaign")
             return await self._serve[route](view, body)
-        except RequestRefused as error:
-            return error.reply
-        except wire.SignatureError as error:
-            return problem("forged-signature", str(error))
-        except wire.WireError as error:
-            return problem("malformed", str(error))
-        except (Unavailable, KeyUnusable):
-            return problem("unavailable")
+        except (RequestRefused, wire.WireError, Unavailable, KeyUnusable) as error:
+            return refusal_of(error)
 
     async def _manifest(self, view: View, _body: bytes) -> Reply:
         return Reply(200, view.row.envelope, immutable=True)
@@ -91,10 +91,8 @@ class Routes:
         if not rows or not link_matches(claim, bytes(rows[0][0])):
             raise RequestRefused("wrong-link")
         outcome = await self._group.put(Admit(view.row.no, view.office.id(claim.token_hash)))
-        if outcome.what is What.FULL:
-            raise RequestRefused("link-exhausted")
-        if outcome.what is What.CLOSED:
-            raise RequestRefused("campaign-closed")
+        if outcome.what in _REFUSALS:
+            raise RequestRefused(*_REFUSALS[outcome.what])
         new = outcome.what is What.KEPT
         return Reply(201 if new else 200, wire.claim_body(new))
 
@@ -114,12 +112,8 @@ class Routes:
         return view.batches if time.time() < view.manifest.deadline else (0,) * len(view.batches)
 
     def _no_place(self, view: View, what: What) -> RequestRefused:
-        if what is What.SPENT:
-            return RequestRefused("token-spent")
-        if what is What.UNKNOWN:
-            return RequestRefused("unknown-token")
-        if what is What.OVER:
-            return RequestRefused("round-closed")
+        if what in _REFUSALS:
+            return RequestRefused(*_REFUSALS[what])
         if time.time() >= view.manifest.deadline:
             return RequestRefused("deadline-passed")
         over = self._store.read("SELECT count(*) FROM round WHERE campaign = ? AND state <> ?", view.row.no, OPEN)
@@ -148,13 +142,7 @@ class Routes:
             if new:
                 self._on_change()
             return Reply(201 if new else 200, wire.accepted_body(new))
-        if outcome.what is What.OVER:
-            raise RequestRefused("round-closed")
-        if outcome.what is What.UNKNOWN:
-            raise RequestRefused("unknown-token")
-        if outcome.what is What.COPY:
-            raise RequestRefused("conflict", "these sealed bytes were sent by another token before")
-        raise RequestRefused("conflict", "this token was not given a place in that round")
+        raise RequestRefused(*_REFUSALS[outcome.what])
 
     async def _announcement(self, view: View, body: bytes) -> Reply:
         found = wire.open_announcement(body, view.manifest)

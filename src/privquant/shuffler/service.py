@@ -119,12 +119,9 @@ class Service(Repeating):
                 await self.store.write(lambda: rounds.act(self.store.db, campaign, what, found, needed, until))
                 event = {"close": "round full", "extend": "round extended", "drop": "round dropped"}[what]
                 say(event, campaign=view.row.id[:16], round=found.number, needed=needed)
-        for number in self._in_state(campaign, CLOSING):
+        closing = "SELECT round FROM round WHERE campaign = ? AND state = ?"
+        for (number,) in self._reader.execute(closing, (campaign, CLOSING)).fetchall():
             await self.store.write(partial(batching.mix, self.store.db, campaign, view.row.id, number), aside=True)
-
-    def _in_state(self, campaign: int, state: str) -> list[int]:
-        rows = self._reader.execute("SELECT round FROM round WHERE campaign = ? AND state = ?", (campaign, state))
-        return [row[0] for row in rows.fetchall()]
 
     def _waiting(self, view: View) -> bool:
         campaign = view.row.no
@@ -171,8 +168,5 @@ class Service(Repeating):
             say("round forwarded", campaign=view.row.id[:16], round=number, reports=row[2])
 
     def _send_batch(self, campaign: int, row: tuple[int, str, int], peer: forwarding.Peer) -> str:
-        db = connect(self.settings.file)
-        try:
+        with contextlib.closing(connect(self.settings.file)) as db:
             return forwarding.send_batch(db, campaign, row, peer)
-        finally:
-            db.close()

@@ -163,15 +163,9 @@ class Store:
     # -- one group ---------------------------------------------------------------------------------------------
 
     def _apply(self, asks: list[Ask]) -> list[Outcome]:
-        outcomes = []
-        for ask in asks:
-            if isinstance(ask, Keep):
-                outcomes.append(self._keep(ask))
-            elif isinstance(ask, Place):
-                outcomes.append(self._place(ask))
-            else:
-                outcomes.append(self._admit(ask))
-        return outcomes
+        answer: dict[type, Callable[[Any], Outcome]]
+        answer = {Keep: self._keep, Place: self._place, Admit: self._admit}
+        return [answer[type(ask)](ask) for ask in asks]
 
     def _place(self, ask: Place) -> Outcome:
         run, key = self.db.execute, (ask.campaign, ask.id)

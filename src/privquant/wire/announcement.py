@@ -29,12 +29,8 @@ from privquant.wire.form import (
     whole_to_wire,
 )
 from privquant.wire.manifest import Manifest
-from privquant.wire.shuffle_terms import MAX_ROUNDS
+from privquant.wire.shuffle_terms import check_round
 from privquant.wire.signing import ANNOUNCEMENT, open_signed, signed_form
-
-
-class SecondAnnouncement(SignatureError):
-    """Two different announcements of one round, both signed: proof that the aggregator cheats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +43,8 @@ class Announcement:
     previous: str
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "campaign": self.campaign,
-            "round": self.round,
-            "threshold": whole_to_wire(self.threshold),
-            "previous": self.previous,
-        }
+        form = {name: getattr(self, name) for name in self.__slots__}
+        return form | {"threshold": whole_to_wire(self.threshold)}
 
     @property
     def id(self) -> str:
@@ -61,12 +53,10 @@ class Announcement:
 
     @classmethod
     def from_dict(cls, form: Any) -> Announcement:
-        exact_fields(form, ("campaign", "round", "threshold", "previous"), "announcement")
-        if type(form["round"]) is not int or not 0 <= form["round"] < MAX_ROUNDS:
-            raise WireError(f"a round is a whole number in 0 .. {MAX_ROUNDS - 1}")
+        exact_fields(form, cls.__slots__, "announcement")
         return cls(
             check_hash(form["campaign"], "campaign"),
-            form["round"],
+            check_round(form["round"]),
             whole_from_wire(form["threshold"], "threshold"),
             check_hash(form["previous"], "previous"),
         )
@@ -127,12 +117,3 @@ def check_chain(announcement: Announcement, earlier: Sequence[int]) -> None:
         )
     if next_announcement(announcement.campaign, earlier, announcement.threshold) != announcement:
         raise SignatureError("the announcement does not follow the announcements before it")
-
-
-def check_not_second(known: Announcement | None, announcement: Announcement) -> None:
-    """`SecondAnnouncement` if another announcement of the same round is known."""
-    if known is not None and known.round == announcement.round and known != announcement:
-        raise SecondAnnouncement(
-            f"round {announcement.round} was announced twice, with threshold {known.threshold} and with "
-            f"{announcement.threshold}"
-        )

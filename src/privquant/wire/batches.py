@@ -12,7 +12,7 @@ each within the size of a request; nothing of it is opened before all parts are 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ from privquant.wire.form import (
     check_hash,
     exact_fields,
     parse_json,
-    parse_object,
+    whole_in,
 )
 from privquant.wire.manifest import Manifest
 from privquant.wire.sealing import sealed_from_wire, sealed_to_wire
@@ -59,22 +59,15 @@ class BatchPart:
     sealed: tuple[bytes, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "campaign": self.campaign,
-            "round": self.round,
-            "id": self.id,
-            "reports": self.reports,
-            "part": self.part,
-            "parts": self.parts,
-            "sealed": [sealed_to_wire(each) for each in self.sealed],
-        }
+        form = {name: getattr(self, name) for name in self.__slots__}
+        return form | {"sealed": [sealed_to_wire(each) for each in self.sealed]}
 
     @classmethod
     def from_dict(cls, form: Any) -> BatchPart:
-        exact_fields(form, ("campaign", "round", "id", "reports", "part", "parts", "sealed"), "batch")
-        reports = _whole(form["reports"], 1, MAX_ROUND_REPORTS, "reports")
-        parts = _whole(form["parts"], 1, _parts_of(reports), "parts")
-        part = _whole(form["part"], 0, parts - 1, "part")
+        exact_fields(form, cls.__slots__, "batch")
+        reports = whole_in(form["reports"], 1, MAX_ROUND_REPORTS, "reports")
+        parts = whole_in(form["parts"], 1, _parts_of(reports), "parts")
+        part = whole_in(form["part"], 0, parts - 1, "part")
         sealed = form["sealed"]
         if parts != _parts_of(reports):
             raise WireError(f"a batch of {reports} reports has {_parts_of(reports)} parts, got {parts}")
@@ -82,7 +75,7 @@ class BatchPart:
             raise WireError(f"a part has {PART_LIMIT} reports, the last one what is left")
         return cls(
             check_hash(form["campaign"], "campaign"),
-            _whole(form["round"], 0, MAX_ROUNDS - 1, "round"),
+            whole_in(form["round"], 0, MAX_ROUNDS - 1, "round"),
             check_hash(form["id"], "batch id"),
             reports,
             part,
@@ -97,20 +90,6 @@ def batch_id(campaign: str, round: int, sealed: Iterable[bytes]) -> str:
     for each in sealed:
         found.update(each)
     return found.hexdigest()
-
-
-def parts_of_batch(campaign: str, round: int, sealed: Sequence[bytes]) -> list[BatchPart]:
-    """The parts of a batch, in order. `sealed` is already permuted."""
-    name, count = batch_id(campaign, round, sealed), len(sealed)
-    if count == 0:
-        raise WireError("a batch has at least one report")
-    parts = _parts_of(count)
-    return [
-        BatchPart(
-            campaign, round, name, count, part, parts, tuple(sealed[part * PART_LIMIT : (part + 1) * PART_LIMIT])
-        )
-        for part in range(parts)
-    ]
 
 
 def sign_part(part: BatchPart, manifest: Manifest, key: Ed25519PrivateKey) -> bytes:
@@ -145,18 +124,18 @@ class RoundNotice:
     reports: int
 
     def to_dict(self) -> dict[str, Any]:
-        return {"campaign": self.campaign, "round": self.round, "status": self.status, "reports": self.reports}
+        return {name: getattr(self, name) for name in self.__slots__}
 
     @classmethod
     def from_dict(cls, form: Any) -> RoundNotice:
-        exact_fields(form, ("campaign", "round", "status", "reports"), "notice")
+        exact_fields(form, cls.__slots__, "notice")
         if form["status"] not in (EXTENDED, DROPPED):
             raise WireError(f"a notice says {EXTENDED!r} or {DROPPED!r}, got {form['status']!r:.40}")
         return cls(
             check_hash(form["campaign"], "campaign"),
-            _whole(form["round"], 0, MAX_ROUNDS - 1, "round"),
+            whole_in(form["round"], 0, MAX_ROUNDS - 1, "round"),
             form["status"],
-            _whole(form["reports"], 0, MAX_ROUND_REPORTS, "reports"),
+            whole_in(form["reports"], 0, MAX_ROUND_REPORTS, "reports"),
         )
 
 
@@ -177,22 +156,8 @@ def status_body(status: str) -> bytes:
     return canonical({"status": status})
 
 
-def parse_status(body: bytes, allowed: Iterable[str]) -> str:
-    known = tuple(allowed)
-    status = parse_object(body, MAX_REQUEST, ("status",))["status"]
-    if status not in known:
-        raise WireError(f"the answer says one of {', '.join(map(repr, known))}, got {status!r:.40}")
-    return str(status)
-
-
 def _parts_of(reports: int) -> int:
     return -(-reports // PART_LIMIT)
-
-
-def _whole(value: Any, low: int, high: int, name: str) -> int:
-    if type(value) is not int or not low <= value <= high:
-        raise WireError(f"{name} is a whole number in {low} .. {high}, got {value!r:.60}")
-    return value
 
 
 def _terms(manifest: Manifest) -> Shuffle:

@@ -16,6 +16,7 @@ from privquant.wire.form import (
     exact_fields,
     parse_json,
     parse_object,
+    parse_status,
     token_hash,
     whole_from_wire,
     whole_to_wire,
@@ -132,14 +133,8 @@ def claim_body(new: bool) -> bytes:
 
 
 def parse_claim_receipt(body: bytes) -> str:
-    status = parse_object(body, MAX_REQUEST, ("status",))["status"]
-    if status not in (CLAIMED, ALREADY_CLAIMED):
-        raise WireError(f"a claim's answer says {CLAIMED!r} or {ALREADY_CLAIMED!r}, got {status!r:.40}")
-    return str(status)
+    return parse_status(body, (CLAIMED, ALREADY_CLAIMED), "a claim's answer")
 
 
 def parse_receipt(body: bytes) -> str:
-    status = parse_object(body, MAX_REQUEST, ("status",))["status"]
-    if status not in (COUNTED, ALREADY_COUNTED):
-        raise WireError(f"a receipt says {COUNTED!r} or {ALREADY_COUNTED!r}, got {status!r:.40}")
-    return str(status)
+    return parse_status(body, (COUNTED, ALREADY_COUNTED), "a receipt")

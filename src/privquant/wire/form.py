@@ -14,7 +14,7 @@ import json
 import math
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -127,6 +127,22 @@ def exact_fields(form: Any, names: Iterable[str], what: str) -> dict[str, Any]:
     if missing:
         raise WireError(f"a {what} lacks the field {missing[0]!r}")
     return form
+
+
+def parse_status(body: bytes, allowed: Sequence[str], who: str = "the answer") -> str:
+    """The status of an answer that is one of these; `who` says it, in a refusal of any other."""
+    status = parse_object(body, MAX_REQUEST, ("status",))["status"]
+    if status not in allowed:
+        said = " or ".join(map(repr, allowed)) if len(allowed) == 2 else f"one of {', '.join(map(repr, allowed))}"
+        raise WireError(f"{who} says {said}, got {status!r:.40}")
+    return str(status)
+
+
+def whole_in(value: Any, low: int, high: int, name: str) -> int:
+    """A whole number that travels as a number."""
+    if type(value) is not int or not low <= value <= high:
+        raise WireError(f"{name} is a whole number in {low} .. {high}, got {value!r:.60}")
+    return value
 
 
 def whole_to_wire(number: int) -> str:

@@ -28,6 +28,7 @@ from privquant.wire.form import (
     real_from_wire,
     real_to_wire,
     whole_from_wire,
+    whole_in,
     whole_to_wire,
 )
 from privquant.wire.shuffle_terms import Shuffle
@@ -162,9 +163,9 @@ class Manifest:
             raise WireError("a protocol's options are a JSON object")
         if not isinstance(form["quantiles"], list) or len(form["quantiles"]) > 100:
             raise WireError("quantiles is a list of at most 100 decimal strings")
+        as_they_are = ("measurement", "question", "planned_users", "opens", "deadline", "issuer", "nonce")
         return cls(
-            measurement=form["measurement"],
-            question=form["question"],
+            **{name: form[name] for name in as_they_are},
             domain=domain_from_wire(form["domain"]),
             quantiles=tuple(real_from_wire(q, "quantile") for q in form["quantiles"]),
             epsilon=real_from_wire(form["epsilon"], "epsilon"),
@@ -175,12 +176,7 @@ class Manifest:
             protocol=protocol["name"],
             options=tuple(sorted(protocol["options"].items())),
             interval=None if form["interval"] is None else real_from_wire(form["interval"], "interval"),
-            planned_users=form["planned_users"],
-            waves=Waves(waves["count"], waves["seconds"]),
-            opens=form["opens"],
-            deadline=form["deadline"],
-            issuer=form["issuer"],
-            nonce=form["nonce"],
+            waves=Waves(**waves),
             version=version,
             shuffle=shuffle,
         )
@@ -194,11 +190,6 @@ def _check_model(trust: Any, wanted: str) -> None:
     model = trust.get("model") if isinstance(trust, dict) else trust
     if model != wanted:
         raise TrustError(f"trust model {model!r:.60} is unknown; this version knows {wanted!r}")
-
-
-def _whole_in(value: Any, low: int, high: int, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise WireError(f"{name} is a whole number in {low} .. {high}, got {value!r:.60}")
 
 
 def _check_manifest(m: Manifest) -> None:
@@ -233,11 +224,11 @@ def _check_manifest(m: Manifest) -> None:
             raise WireError(f"option {name!r:.60} is not a name with a string, whole number, boolean or null")
         if isinstance(value, str) and len(value) > 100:
             raise WireError(f"option {name!r} is longer than 100 characters")
-    _whole_in(m.planned_users, 1, SAFE_INTEGER, "planned_users")
-    _whole_in(m.waves.count, 1, MAX_WAVES, "waves.count")
-    _whole_in(m.waves.seconds, 0, 366 * 86_400, "waves.seconds")
-    _whole_in(m.opens, 0, SAFE_INTEGER, "opens")
-    _whole_in(m.deadline, m.opens + 1 if isinstance(m.opens, int) else 0, SAFE_INTEGER, "deadline")
+    whole_in(m.planned_users, 1, SAFE_INTEGER, "planned_users")
+    whole_in(m.waves.count, 1, MAX_WAVES, "waves.count")
+    whole_in(m.waves.seconds, 0, 366 * 86_400, "waves.seconds")
+    whole_in(m.opens, 0, SAFE_INTEGER, "opens")
+    whole_in(m.deadline, m.opens + 1 if isinstance(m.opens, int) else 0, SAFE_INTEGER, "deadline")
     if m.opens + (m.waves.count - 1) * m.waves.seconds >= m.deadline:
         raise WireError("the last wave opens at or after the deadline")
     check_hash(m.issuer, "issuer")

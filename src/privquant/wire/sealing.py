@@ -76,10 +76,6 @@ def _is_hex(text: str, length: int) -> bool:
     return len(text) == length and all(each in "0123456789abcdef" for each in text)
 
 
-def new_seal_key() -> X25519PrivateKey:
-    return X25519PrivateKey.generate()
-
-
 def report_info(campaign: str, round: int, threshold: int, coin: int) -> bytes:
     """HPKE's `info` of a report: the roles, and what it answers."""
     try:
@@ -99,13 +95,8 @@ def seal(bit: int, key: SealKey, info: bytes) -> bytes:
         raise WireError("the seal key cannot keep a secret") from error
 
 
-def open_sealed(sealed: bytes, key: X25519PrivateKey, info: bytes) -> int:
-    """The bit; `SealError` if it was not sealed to this key under this `info`."""
-    return opener(key, info)(sealed)
-
-
 def opener(key: X25519PrivateKey, info: bytes) -> Callable[[bytes], int]:
-    """`open_sealed` for all reports of one round."""
+    """What opens the reports of a round: their bit; `SealError` if not sealed to this key under this `info`."""
 
     def opened(sealed: bytes) -> int:
         if len(sealed) != SEALED_BYTES:

@@ -118,6 +118,12 @@ def _rounds_from_wire(rows: Sequence[Any]) -> tuple[RoundTerms, ...]:
     return tuple(found)
 
 
+def check_round(number: Any) -> int:
+    if type(number) is not int or not 0 <= number < MAX_ROUNDS:
+        raise WireError(f"a round is a whole number in 0 .. {MAX_ROUNDS - 1}")
+    return number
+
+
 def check_address(address: Any) -> str:
     """A base address such as https://shuffle.example.org: what invites begin with."""
     if not isinstance(address, str) or len(address) > 500 or not _ADDRESS.fullmatch(address):

@@ -7,7 +7,6 @@ round that the token is given, with the thresholds of the rounds before, by whic
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from privquant.wire.announcement import Announcement, announcement_of, check_chain
 from privquant.wire.form import (
@@ -17,12 +16,13 @@ from privquant.wire.form import (
     check_token,
     parse_json,
     parse_object,
+    parse_status,
     whole_from_wire,
     whole_to_wire,
 )
 from privquant.wire.manifest import Manifest
 from privquant.wire.sealing import sealed_from_wire, sealed_to_wire
-from privquant.wire.shuffle_terms import MAX_ROUNDS
+from privquant.wire.shuffle_terms import MAX_ROUNDS, check_round
 
 MAX_ROUND_ANSWER = 32_768
 """Bytes in the answer to a query: a thousand earlier thresholds, and an announcement."""
@@ -73,9 +73,7 @@ class SealedReport:
     @classmethod
     def parse(cls, body: bytes) -> SealedReport:
         form = parse_object(body, MAX_REQUEST, ("token", "round", "sealed"))
-        if type(form["round"]) is not int or not 0 <= form["round"] < MAX_ROUNDS:
-            raise WireError(f"a round is a whole number in 0 .. {MAX_ROUNDS - 1}")
-        return cls(check_token(form["token"]), form["round"], sealed_from_wire(form["sealed"]))
+        return cls(check_token(form["token"]), check_round(form["round"]), sealed_from_wire(form["sealed"]))
 
 
 def accepted_body(new: bool) -> bytes:
@@ -84,7 +82,4 @@ def accepted_body(new: bool) -> bytes:
 
 
 def parse_accepted(body: bytes) -> str:
-    status: Any = parse_object(body, MAX_REQUEST, ("status",))["status"]
-    if status not in (ACCEPTED, ALREADY_ACCEPTED):
-        raise WireError(f"a shuffler's receipt says {ACCEPTED!r} or {ALREADY_ACCEPTED!r}, got {status!r:.40}")
-    return str(status)
+    return parse_status(body, (ACCEPTED, ALREADY_ACCEPTED), "a shuffler's receipt")

@@ -90,49 +90,44 @@ def _reports(name: str) -> Table:
 tail = _reports("tail")
 log = _reports("log")
 
-count = Table(
+
+def _of_campaign(name: str, *columns: Column[Any], **options: Any) -> Table:
+    return Table(name, metadata, _campaign_no(primary=True), *columns, **options)
+
+
+count = _of_campaign(
     "count",
-    metadata,
-    _campaign_no(primary=True),
     *_query_columns(primary=True),
     Column("answered", BigInteger, nullable=False),
     Column("ones", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
 
-snapshot = Table(
+snapshot = _of_campaign(
     "snapshot",
-    metadata,
-    _campaign_no(primary=True),
     Column("shown_heard", BigInteger, nullable=False),
     Column("shown", LargeBinary, nullable=False),
     Column("coming_heard", BigInteger, nullable=False),
     Column("coming", LargeBinary, nullable=False),
 )
 
-published = Table(
+published = _of_campaign(
     "published",
-    metadata,
-    _campaign_no(primary=True),
     Column("place", Integer, primary_key=True),
     *_query_columns(),
     Column("users", Integer, nullable=False),
     Column("heard", BigInteger, nullable=False, server_default="0"),
 )
 
-link = Table(
+link = _of_campaign(
     "link",
-    metadata,
-    _campaign_no(primary=True),
     Column("secret", LargeBinary, nullable=False),
     Column("places", BigInteger, nullable=False),
     Column("taken", BigInteger, nullable=False),
 )
 
-shuffled_round = Table(
+shuffled_round = _of_campaign(
     "shuffled_round",
-    metadata,
-    _campaign_no(primary=True),
     Column("round", Integer, primary_key=True),
     Column("threshold", BigInteger, nullable=False),
     Column("envelope", LargeBinary, nullable=False),
@@ -145,10 +140,8 @@ shuffled_round = Table(
     Column("ones", BigInteger, nullable=False),
 )
 
-batch_part = Table(
+batch_part = _of_campaign(
     "batch_part",
-    metadata,
-    _campaign_no(primary=True),
     Column("round", Integer, primary_key=True),
     Column("part", Integer, primary_key=True),
     Column("batch", Text, nullable=False),
@@ -174,3 +167,6 @@ audit = Table(
     Column("campaign", Text),
     Column("detail", Text, nullable=False),
 )
+
+OF_CAMPAIGNS = tuple(table for table in metadata.sorted_tables if table.foreign_keys)
+"""Those whose rows belong to a campaign."""

@@ -18,10 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from secrets import SystemRandom
 from typing import Any, TypeVar
-from urllib.parse import quote
 
-from privquant.aggregator.causes import DAMAGED, cause_of
 from privquant.aggregator.pace import Pace
+from privquant.aggregator.sqlite_copy import check_integrity
 from privquant.aggregator.store import statements as sql
 from privquant.aggregator.store.base import (
     Admit,
@@ -87,20 +86,6 @@ def _connect(file: Path) -> sqlite3.Connection:
     for pragma in SQLITE_PRAGMAS:
         connection.execute(pragma)
     return connection
-
-
-def check_integrity(file: Path) -> None:
-    """Unavailable, with what is wrong, if the database in this file is damaged."""
-    try:
-        connection = sqlite3.connect(f"file:{quote(str(file.resolve()))}?mode=ro", uri=True)
-        try:
-            (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-        finally:
-            connection.close()
-    except sqlite3.DatabaseError as error:
-        raise Unavailable(cause_of(error)) from error
-    if said != "ok":
-        raise Unavailable(DAMAGED)
 
 
 class _Heard:

@@ -12,8 +12,8 @@ run the protocol object itself, which is also the twin every engine is tested ag
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
-from typing import Protocol as Interface
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,17 +34,7 @@ _ENGINES = {
 }
 
 
-class Simulate(Interface):
-    def __call__(
-        self,
-        template: Protocol,
-        sample: Sample,
-        trials: int,
-        rng: np.random.Generator,
-        *,
-        draw: str = ...,
-        schedule: Schedule = ...,
-    ) -> NDArray[np.int64]: ...
+Simulate = Callable[..., NDArray[np.int64]]
 
 
 def simulator(template: Protocol, draw: str = "empirical", schedule: Schedule = SUGGESTED) -> Simulate:

@@ -83,10 +83,8 @@ def _results(pool: Executor, cells: Sequence[Cell] | None, queue: deque[Job]) ->
     while queue or waiting:
         while queue and len(waiting) < _AHEAD:
             job = queue.popleft()
-            if cells is None:
-                waiting[pool.submit(_work, job)] = job
-            else:
-                waiting[pool.submit(run_block, cells[job.cell], job.size, job.seed)] = job
+            work = (_work, job) if cells is None else (run_block, cells[job.cell], job.size, job.seed)
+            waiting[pool.submit(*work)] = job
         ready, _ = wait(waiting, return_when=FIRST_COMPLETED)
         for future in ready:
             yield waiting.pop(future), future.result()

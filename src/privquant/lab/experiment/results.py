@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from privquant.errors import PrivquantError
+from privquant.estimates import library
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.outcome import Outcome
 from privquant.lab.experiment.tables import cell_row, trial_rows, write_table
@@ -54,12 +53,12 @@ class Results:
 
     def to_pandas(self, *, per: str = "cell") -> Any:
         """A pandas DataFrame with one row per "cell" or per "trial"."""
-        return _library("pandas").DataFrame(self._table(per))
+        return library("pandas").DataFrame(self._table(per))
 
     def to_polars(self, *, per: str = "cell") -> Any:
         """A polars DataFrame with one row per "cell" or per "trial"."""
         # A column may begin with nulls (rounds): its kind is that of all its rows.
-        return _library("polars").DataFrame(self._table(per), infer_schema_length=None)
+        return library("polars").DataFrame(self._table(per), infer_schema_length=None)
 
     def _table(self, per: str) -> list[dict[str, Any]]:
         return self.trial_rows if check_choice(per, "per", ("cell", "trial")) == "trial" else self.rows
@@ -67,10 +66,3 @@ class Results:
     def write(self, path: str | Path, *, per: str = "cell") -> Path:
         """A tidy .csv or .parquet file with one row per "cell" or per "trial"."""
         return write_table(self._table(per), path)
-
-
-def _library(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise PrivquantError(f"this needs {name}, which is not installed: pip install {name}") from error

@@ -39,6 +39,12 @@ class Template(Interface):
         """The protocol object that has asked nobody."""
 
 
+def what_is_run(template: Template) -> dict[str, Any]:
+    """The part of the settings that all templates have."""
+    quantile = one_or_several(template.quantiles)
+    return {"protocol": template.protocol, "epsilon": template.epsilon, "quantile": quantile}
+
+
 @dataclass(frozen=True)
 class Registered:
     """A registered protocol by its name, with its own options."""
@@ -60,12 +66,7 @@ class Registered:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        return {
-            "protocol": self.protocol,
-            "options": dict(self.options),
-            "epsilon": self.epsilon,
-            "quantile": one_or_several(self.quantiles),
-        }
+        return what_is_run(self) | {"options": dict(self.options)}
 
     def __call__(self, domain: Domain, users: int) -> Protocol:
         return make_protocol(
@@ -95,13 +96,7 @@ class Shuffled:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        return {
-            "protocol": self.protocol,
-            "epsilon": self.epsilon,
-            "quantile": one_or_several(self.quantiles),
-            "delta": self.delta,
-            "method": self.method,
-        }
+        return what_is_run(self) | {"delta": self.delta, "method": self.method}
 
     def __call__(self, domain: Domain, users: int) -> Protocol:
         return _shuffled(self, domain, users).fresh()

@@ -2,13 +2,8 @@
 
 The result is `privquant/planning/calibration.json`; `privquant calibrate` makes it anew. Settings (users, epsilon,
 quantile, size of the domain, delta) are spread evenly over all that people plan for, and every run has users drawn
-for it alone, from three families of data:
-
-    typical   smooth: no value near the quantile is shared by many, and there is no gap
-    lumpy     rounded, crowded on some values, with gaps, or filling a tiny part of the domain
-    hardest   a cliff: all hangs on one value (`privquant.lab.studies.cliff`)
-
-A law (`privquant.planning.law`) is fitted to all runs of a family at once.
+for it alone, from the families of data of `privquant.planning.calibration`. A law (`privquant.planning.law`) is
+fitted to all runs of a family at once.
 """
 
 from __future__ import annotations
@@ -27,20 +22,9 @@ from privquant.lab.experiment.outcome import Outcome
 from privquant.lab.experiment.results import Results
 from privquant.lab.experiment.source import LISTED, Drawn
 from privquant.lab.experiment.template import Registered, Template
-from privquant.lab.studies import paces
+from privquant.lab.studies import paces, settings
 from privquant.lab.studies.cliff import Cliff
 from privquant.lab.studies.law_fit import Entry, as_counts, errors_counted, fitted, pooled
-from privquant.lab.studies.settings import (
-    BITS,
-    DELTAS,
-    EPSILONS,
-    FAMILIES,
-    QUANTILES,
-    USERS,
-    between,
-    crowd,
-    spread_evenly,
-)
 from privquant.lab.studies.shuffled_rounds import ShuffledRounds
 from privquant.lab.studies.table import name
 from privquant.planning.calibration import law_of
@@ -76,9 +60,9 @@ class Row:
     options: tuple[tuple[str, Any], ...] = ()
     stretch: float = 0.0
     points: tuple[int, int, int] = (40, 28, 64)
-    largest: int = USERS[1]
-    epsilons: tuple[float, float] = EPSILONS
-    families: tuple[str, ...] = tuple(FAMILIES)
+    largest: int = settings.USERS[1]
+    epsilons: tuple[float, float] = settings.EPSILONS
+    families: tuple[str, ...] = tuple(settings.FAMILIES)
 
     def template(self, point: Point) -> Template:
         if self.shuffled:
@@ -121,22 +105,22 @@ SAME = {"naive/shuffle-exact": "naive/local", "naive/shuffle-lemma": "naive/loca
 
 def points(row: Row, family: str) -> list[Point]:
     """The settings of one family of a row."""
-    count = row.points[list(FAMILIES).index(family)]
-    return [_point(row, family, *coordinates) for coordinates in spread_evenly(count, 6).tolist()]
+    count = row.points[list(settings.FAMILIES).index(family)]
+    return [_point(row, family, *coordinates) for coordinates in settings.spread_evenly(count, 6).tolist()]
 
 
 def _point(row: Row, family: str, e: float, c: float, q: float, b: float, d: float, z: float) -> Point:
     if family == "hardest":
         c = _CLIFF_CROWD + (1.0 - _CLIFF_CROWD) * c
-    epsilon, delta = between(row.epsilons, e), between(DELTAS, d)
-    scores = [NormalDist().inv_cdf(end) for end in QUANTILES]
+    epsilon, delta = settings.between(row.epsilons, e), settings.between(settings.DELTAS, d)
+    scores = [NormalDist().inv_cdf(end) for end in settings.QUANTILES]
     quantile = NormalDist().cdf(scores[0] + q * (scores[1] - scores[0]))
-    bits = round(BITS[0] + b * (BITS[1] - BITS[0]))
+    bits = round(settings.BITS[0] + b * (settings.BITS[1] - settings.BITS[0]))
     if row.shuffled:
-        users = between((3.0 * USERS[0], row.largest), c)
+        users = settings.between((3.0 * settings.USERS[0], row.largest), c)
     else:
-        information = crowd(c) * bits ** (2.0 * row.stretch)
-        users = min(max(information / kappa_of(epsilon) ** 2, USERS[0]), row.largest)
+        information = settings.crowd(c) * bits ** (2.0 * row.stretch)
+        users = min(max(information / kappa_of(epsilon) ** 2, settings.USERS[0]), row.largest)
     whole = round(users) if users <= LISTED else LISTED * round(users / LISTED)
     return Point(whole, epsilon, quantile, bits, delta, z, d >= _ONE_SIDED)
 
@@ -164,7 +148,7 @@ def _of_rows(trials: int, rows: tuple[Row, ...]) -> list[Cell]:
 
 def _sources(row: Row, family: str, point: Point) -> Iterator[tuple[str, Drawn | Cliff]]:
     if family != "hardest":
-        yield from ((shape, Drawn(shape, point.users, 2**point.bits)) for shape in FAMILIES[family])
+        yield from ((shape, Drawn(shape, point.users, 2**point.bits)) for shape in settings.FAMILIES[family])
         return
     alpha = _cliff(row, point)
     if alpha is not None:
@@ -177,7 +161,7 @@ def _cliff(row: Row, point: Point) -> float | None:
     near, far = sorted((point.quantile, 1.0 - point.quantile))
     least, most = (steep * scale for steep in _STEEP)
     most = min(most, 0.95 * near if point.sided and least < 0.9 * near else 0.9 * far)
-    return between((least, most), point.cliff) if least < most else None
+    return settings.between((least, most), point.cliff) if least < most else None
 
 
 def report(results: Results, rows: tuple[Row, ...] = ROWS, pace_points: int = paces.POINTS) -> dict[str, Any]:
@@ -193,8 +177,14 @@ def report(results: Results, rows: tuple[Row, ...] = ROWS, pace_points: int = pa
         "made_by": f"privquant calibrate --trials {trials} --seed {results.seed}",
         "version": __version__,
         "form": FORM,
-        "families": FAMILIES,
-        "measured": {"epsilon": EPSILONS, "quantile": QUANTILES, "bits": BITS, "users": USERS, "delta": DELTAS},
+        "families": settings.FAMILIES,
+        "measured": {
+            "epsilon": settings.EPSILONS,
+            "quantile": settings.QUANTILES,
+            "bits": settings.BITS,
+            "users": settings.USERS,
+            "delta": settings.DELTAS,
+        },
         "laws": laws | {name: laws[same] for name, same in SAME.items() if same in laws},
         "paces": paces.report(found, plain, pace_points),
     }
@@ -203,7 +193,7 @@ def report(results: Results, rows: tuple[Row, ...] = ROWS, pace_points: int = pa
 def _law(row: Row, family: str, found: dict[Any, Outcome]) -> dict[str, Any]:
     entries = []
     for index, point in enumerate(points(row, family)):
-        for shape in FAMILIES[family]:
+        for shape in settings.FAMILIES[family]:
             outcome = found.get(name(row.name, family, index, shape))
             if outcome is not None:
                 entries += list(_counted(row, outcome, family, point))

@@ -1,14 +1,4 @@
-"""The tables of `privquant compare` by name.
-
-search     success against DpBayeSS, naive search and the limit, on every shape the docs show
-users      users for 90 % success, isotonic against DpBayeSS
-curve      what the curve adds to the posterior's median, on shapes and quantiles of all kinds
-shuffle    mean rank error in the shuffle model, against naive search by the lemma and exactly
-rounds     accuracy against the number of rounds, equal and growing, and of users in flight
-several    several quantiles in one run against separate runs with the users divided
-coverage   certified intervals on every shape, with the negative control
-liars      how far liars who choose their moment move the answer, with and without the guard, and other protocols
-"""
+"""The tables of `privquant compare` by name; the modules behind them say what each measures."""
 
 from __future__ import annotations
 

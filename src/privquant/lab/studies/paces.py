@@ -100,9 +100,7 @@ def _options(kind: str, setting: Setting) -> tuple[tuple[str, Any], ...]:
 
 
 def _schedule(kind: str, setting: Setting) -> Schedule:
-    if kind == "rounds":
-        return Schedule.rounds(int(setting.number))
-    return Schedule.in_flight(int(setting.number)) if kind == "in_flight" else SUGGESTED
+    return Schedule.of(**{kind: int(setting.number)}) if kind in ("rounds", "in_flight") else SUGGESTED
 
 
 def report(found: dict[Any, Outcome], law: Law, points: int = POINTS) -> dict[str, Any]:
@@ -182,21 +180,13 @@ def _best(law: Law, counted: Weighed, kept: Kept, ends: tuple[float, float]) -> 
     def likelihood(number: float) -> float:
         pairs = np.array([kept(setting, run, number) for setting, run in of])
         run = counts.run._replace(users=counts.run.users * pairs[:, 0], share=pairs[:, 1])
-        return _likelihood(law, counts, run)
+        tail = np.clip(law.tails(counts.z * unit(counts.run), counts.above, run), 1e-9, 1.0 - 1e-9)
+        return float((counts.passed * np.log(tail) + (counts.runs - counts.passed) * np.log1p(-tail)).sum())
 
     low, high = ends
     golden = 0.5 * (5.0**0.5 - 1.0)
     for _ in range(24):
         left, right = high - golden * (high - low), low + golden * (high - low)
-        if likelihood(left) > likelihood(right):
-            high = right
-        else:
-            low = left
+        low, high = (low, right) if likelihood(left) > likelihood(right) else (left, high)
     middle = 0.5 * (low + high)
     return middle, likelihood(middle)
-
-
-def _likelihood(law: Law, counts: Counts, run: Run) -> float:
-    alpha = counts.z * unit(counts.run)
-    tail = np.clip(law.tails(alpha, counts.above, run), 1e-9, 1.0 - 1e-9)
-    return float((counts.passed * np.log(tail) + (counts.runs - counts.passed) * np.log1p(-tail)).sum())

@@ -25,12 +25,12 @@ RUNS = "published_runs.csv"
 CONSTANTS = "published_constant_search.csv"
 
 # mechanism -> protocol, options that repeat the authors' program, options of the corrected text
-_BEHAVIOURS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+BEHAVIOURS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "DpBayeSS": ("bayess", {"behaviour": "published"}, {"behaviour": "text"}),
     "DpNaiveNBS": ("naive", {"behaviour": "published"}, {"behaviour": "text"}),
     "Hierarchical": ("hierarchical", {"answer": "argmin", "encoding": "oue"}, {"answer": "descent"}),
 }
-MECHANISMS = tuple(_BEHAVIOURS)
+MECHANISMS = tuple(BEHAVIOURS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def two_sample_z(ours: float, our_trials: int, theirs: float, their_trials: int)
 
 def recorded_runs(table: str = RUNS, mechanisms: Sequence[str] = MECHANISMS) -> list[Recorded]:
     """The rows of a table of recorded runs, in its order."""
-    unknown = [m for m in mechanisms if m not in _BEHAVIOURS]
+    unknown = [m for m in mechanisms if m not in BEHAVIOURS]
     if unknown:
         raise InvalidInput(f"unknown mechanism {unknown[0]!r}; the recorded ones are {', '.join(MECHANISMS)}")
     text = (files("privquant.lab.studies") / "recorded" / table).read_text(encoding="utf-8")
@@ -120,7 +120,7 @@ def _repeats(cell: Cell, row: Recorded) -> bool:
     c = options.pop("c", None)
     if (c is None) != (row.c is None) or (row.c is not None and not math.isclose(c, row.c, rel_tol=1e-3)):
         return False
-    protocol, published, _ = _BEHAVIOURS[row.mechanism]
+    protocol, published, _ = BEHAVIOURS[row.mechanism]
     setting = (cell.protocol, options, cell.quantile, str(cell.schedule), cell.draw, cell.padded)
     return setting == (protocol, published, 0.5, "suggested", "empirical", False)
 
@@ -129,7 +129,7 @@ def cells(rows: Sequence[Recorded], trials: int) -> list[Cell]:
     """Every row twice: in the published behaviour, and as the corrected text has it."""
     made = []
     for number, row in enumerate(rows):
-        protocol, *behaviours = _BEHAVIOURS[row.mechanism]
+        protocol, *behaviours = BEHAVIOURS[row.mechanism]
         for behaviour, options in zip(("published", "text"), behaviours, strict=True):
             made.append(
                 Cell.of(

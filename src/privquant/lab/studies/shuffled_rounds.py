@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from privquant.domain import Domain
+from privquant.lab.experiment.template import what_is_run
 from privquant.messages import Guarantee
 from privquant.planning.shuffled_coins import coin_of_round, rounds_of
 from privquant.privacy.coin import Coin
 from privquant.protocols.base import Protocol
 from privquant.protocols.isotonic.protocol import Isotonic
+from privquant.validation import one_or_several
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,7 @@ class ShuffledRounds:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        quantile = self.quantiles[0] if len(self.quantiles) == 1 else list(self.quantiles)
-        named = {"protocol": self.protocol, "epsilon": self.epsilon, "quantile": quantile}
-        return {**named, "delta": self.delta, "method": "planner's grid"}
+        return what_is_run(self) | {"delta": self.delta, "method": "planner's grid"}
 
     def __call__(self, domain: Domain, users: int) -> Protocol:
         sizes = rounds_of(self.protocol, users, self.epsilon, domain.size)
@@ -41,7 +41,7 @@ class ShuffledRounds:
             domain,
             users=users,
             epsilon=max(local.values()),
-            quantile=self.quantiles[0] if len(self.quantiles) == 1 else list(self.quantiles),
+            quantile=one_or_several(self.quantiles),
             guarantee=Guarantee("local", max(local.values())),
             rounds=[(size, Coin.of(local[size]).threshold) for size in sizes],
         )

@@ -52,24 +52,18 @@ class Look:
     width: float = 1.4
 
     def line(self, **more: Any) -> dict[str, Any]:
-        return {
-            "color": self.color,
-            "marker": self.marker,
-            "linestyle": self.dash,
-            "linewidth": self.width,
-            **more,
-        }
+        return self.bare(**{"marker": self.marker, **more})
 
     def bare(self, **more: Any) -> dict[str, Any]:
         return {"color": self.color, "linestyle": self.dash, "linewidth": self.width, **more}
 
 
-_LOOKS = {
-    "naive": Look("#0072B2", "s"),
-    "bayess": Look("#D55E00", "o"),
-    "bayeslearn": Look("#E69F00", "D"),
-    "hierarchical": Look("#009E73", "^"),
-    "isotonic": Look("#7A2A8C", "P", "-", 1.9),
+_OWN = {
+    "naive": ("DpNaiveNBS", Look("#0072B2", "s")),
+    "bayess": ("DpBayeSS", Look("#D55E00", "o")),
+    "bayeslearn": ("BayesLearn", Look("#E69F00", "D")),
+    "hierarchical": ("Hierarchical (descent)", Look("#009E73", "^")),
+    "isotonic": ("Isotonic search", Look("#7A2A8C", "P", "-", 1.9)),
 }
 SPARE = (
     Look("#56B4E9", "v", "--"),
@@ -79,22 +73,14 @@ SPARE = (
 )
 LIMIT = Look("#222222", "", (0, (1, 1.4)), 1.1)
 
-TITLES = {
-    "naive": "DpNaiveNBS",
-    "bayess": "DpBayeSS",
-    "bayeslearn": "BayesLearn",
-    "hierarchical": "Hierarchical (descent)",
-    "isotonic": "Isotonic search",
-}
-
 
 def look(protocol: str, place: int = 0) -> Look:
     """A protocol's own look; one without takes a spare by its place."""
-    return _LOOKS.get(protocol) or SPARE[place % len(SPARE)]
+    return _OWN[protocol][1] if protocol in _OWN else SPARE[place % len(SPARE)]
 
 
 def title(protocol: str) -> str:
-    return TITLES.get(protocol, protocol)
+    return _OWN[protocol][0] if protocol in _OWN else protocol
 
 
 @contextmanager
@@ -115,6 +101,11 @@ def panels(columns: int, rows: int = 1, *, height: float = 1.0, width: float = 1
     made = Figure(figsize=(PANEL[0] * columns * width, PANEL[1] * rows * height))
     grid = made.subplots(rows, columns, squeeze=False)
     return made, [axes for line in grid for axes in line]
+
+
+def bars(axes: Any, x: Sequence[float], y: Sequence[float], error: Sequence[float], **line: Any) -> None:
+    """Points with error bars."""
+    axes.errorbar(x, y, yerr=error, capsize=2, elinewidth=0.9, **line)
 
 
 def legend_below(figure: Any, axes: Any, *, columns: int = 3, more: Sequence[Any] = ()) -> None:

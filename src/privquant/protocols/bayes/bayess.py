@@ -107,17 +107,9 @@ class BayeSS(Learner):
         return first, second, self.users - first - second
 
     def options(self) -> dict[str, Any]:
-        form = {
-            "alpha": self._alpha,
-            "c": self.c,
-            "final": self.final,
-            "split": self.split,
-            "behaviour": self.behaviour,
-        }
-        form |= {option: getattr(self, option) for option in _CHOICES if option != "search"}
-        if self.final == "search":
-            form["search"] = self.search
-        return form
+        named = ("c", "final", "split", "behaviour", *(option for option in _CHOICES if option != "search"))
+        form = {"alpha": self._alpha} | {option: getattr(self, option) for option in named}
+        return form | {"search": self.search} if self.final == "search" else form
 
     # -- phases --------------------------------------------------------------------------------------------
 

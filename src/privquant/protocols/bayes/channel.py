@@ -69,16 +69,6 @@ class Channel:
             right=((1.0 - tau + alpha) / zeros, (tau - alpha) / ones),
         )
 
-    @property
-    def capacity(self) -> float:
-        """C_{tau,alpha} in bits a report."""
-        high = self.tau + self.alpha
-        # log1p of d - 1, formed without cancellation: the two terms nearly cancel for small alpha.
-        ones = self.tau + (2.0 * self.q - 1.0) * self.alpha
-        excess = 2.0 * (1.0 - self.q) * self.alpha
-        nats = high * math.log1p(excess / ones) + (1.0 - high) * math.log1p(-excess / (1.0 - ones))
-        return nats / math.log(2.0)
-
 
 def learning_alpha(size: int, users: int, tau: float, c: float) -> float:
     """alpha~ = c sqrt(ln B / n), kept below half of min(tau, 1 - tau), where the theorems hold.

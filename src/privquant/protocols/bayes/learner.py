@@ -49,14 +49,7 @@ class Learner(ThresholdProtocol):
     update: str = "text"
     _posterior: Posterior
 
-    def __init__(
-        self,
-        *args: Any,
-        alpha: float | None,
-        c: float,
-        coin_rule: str,
-        **settings: Any,
-    ) -> None:
+    def __init__(self, *args: Any, alpha: float | None, c: float, coin_rule: str, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.tau = self.coin.report_rate(self.quantile)
         self._alpha = _check_alpha(alpha, self.tau)

@@ -1,7 +1,7 @@
 """Isotonic search: every report ever heard takes part in every decision.
 
 The state is one table, a count of reports and of ones for each (phase, arm, coin, threshold), and the planned
-number of users. What is asked next and what is answered are functions of that table (`isotonic_rules`), so reports
+number of users. What is asked next and what is answered are functions of that table (`rules`), so reports
 may come late, in any order, in parts and from several collectors: `merge` is addition.
 
     phase   0: bulk phase (search of the median before an extreme quantile); 1: the search; 2: an anchor; and three
@@ -15,7 +15,7 @@ spread over, for runs in few rounds or with many users in flight), `interval` (c
 it costs most of the users), `bulk` (False leaves the bulk phase out), `smooth` (False answers by the posterior's
 median alone, without the curve), `guard` (False believes every part of the run, whatever the others say; runs in
 fixed rounds or with a certified interval are never guarded), `rounds` (fixed rounds as pairs of users and coin; see
-`isotonic_shuffle`).
+`shuffled`).
 """
 
 from __future__ import annotations
@@ -113,15 +113,8 @@ class Isotonic(ThresholdProtocol):
         self._order_known = True
 
     def options(self) -> dict[str, Any]:
-        rounds = None if self.rounds is None else [list(pair) for pair in self.rounds]
-        found = {
-            "lam": self.lam,
-            "spread": self.spread,
-            "interval": self.interval,
-            "bulk": self.bulk,
-            "smooth": self.smooth,
-            "rounds": rounds,
-        }
+        found = {name: getattr(self, name) for name in ("lam", "spread", "interval", "bulk", "smooth")}
+        found["rounds"] = None if self.rounds is None else [list(pair) for pair in self.rounds]
         # left out where it is off, as in states from before there was such an option
         return found | {"guard": True} if self.guard else found
 
@@ -375,16 +368,8 @@ class Isotonic(ThresholdProtocol):
         low, high = (int(end) for end in ends[which])
         if 0 <= high < low:  # both sides claim too much, which happens less often than 1 - confidence
             low, high = high, low
-        return Interval(self._low_end(low), self._high_end(high), self.interval)
-
-    def _low_end(self, index: int) -> int | float | None:
-        if index < 0:
-            return None
-        # a bin's lower edge is the upper edge of the bin before it
-        return self.domain.value(index if self.domain.bin(index) is None else max(index - 1, 0))
-
-    def _high_end(self, index: int) -> int | float | None:
-        return None if index < 0 else self.domain.value(index)
+        least = None if low < 0 else self.domain.lower_edge(low)
+        return Interval(least, None if high < 0 else self.domain.value(high), self.interval)
 
     def search_band(self, mass: float = 0.9, quantile: float | None = None) -> tuple[float, float] | None:
         """Where the posterior that asks looks for the quantile: values between which it has `mass`.

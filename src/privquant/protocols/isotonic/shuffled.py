@@ -60,12 +60,8 @@ def shuffled_isotonic(
 
     Parameters
     ----------
-    domain : Domain
-        Which values exist.
-    users : int
-        How many users there are to ask; the rounds follow from it (`round_sizes`).
-    epsilon, delta : float
-        What every round keeps once it is shuffled.
+    domain, users, epsilon, delta
+        As for `shuffled_settings`; the rounds follow from `users` (`round_sizes`).
     quantile : float or list of float
         One, or several in rising order.
     method, rtol

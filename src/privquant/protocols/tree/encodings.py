@@ -100,13 +100,6 @@ def bit_law(encoding: str, coin: int) -> tuple[Fraction, Fraction]:
     return (_HALF, flip) if encoding == "oue" else (1 - flip, flip)
 
 
-def variance(encoding: str, coin: Coin) -> float:
-    """The variance of n times a node's estimate when no user is in it, divided by n."""
-    if encoding == "hadamard":
-        return 1.0 / coin.kappa**2
-    return coin.flip * (1.0 - coin.flip) / gap(encoding, coin) ** 2
-
-
 def gap(encoding: str, coin: Coin) -> float:
     """Own minus other rate of ones of a unary encoding; what estimates are divided by."""
     own, other = bit_law(encoding, coin.threshold)

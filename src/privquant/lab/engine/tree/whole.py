@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from privquant._numba import HAVE_NUMBA, njit, runs_compiled
 from privquant.lab.sample import Sample
 from privquant.protocols.tree.encodings import bit_law, rows
-from privquant.protocols.tree.hierarchical import Hierarchical, answer_from_levels
+from privquant.protocols.tree.hierarchical import Hierarchical, answer_from_levels, odd_bits
 from privquant.protocols.tree.nodes import consistent, hadamard_transform
 
 Ints = NDArray[np.int64]
@@ -40,10 +40,14 @@ def whole_trees(
     levels = [values[start:stop] for start, stop in zip(offsets, offsets[1:])]
     for trial in range(trials):
         users = []
-        for level, (nodes, held) in enumerate(level_counts(template, sample, rng, draw), start=1):
+        for level, (nodes, held) in enumerate(level_counts(template, sample, rng, draw)):
             users.append(int(held.sum()))
-            fill = _hadamard_level if template.encoding == "hadamard" else _unary_level
-            fill(template, level, nodes, held, rng, levels[level - 1], scratch)
+            if users[level] == 0:
+                levels[level][:] = 0.0
+            elif template.encoding == "hadamard":
+                levels[level][:] = _hadamard_level(template, level + 1, nodes, held, rng)
+            else:
+                _unary_level(template, nodes, held, rng, levels[level], scratch)
         made = consistent(tree, levels, users) if template.consistency else levels
         for k, quantile in enumerate(template.quantiles):
             if fast:
@@ -79,19 +83,10 @@ def level_counts(
 
 
 def _unary_level(
-    template: Hierarchical,
-    level: int,
-    nodes: Ints,
-    held: Ints,
-    rng: np.random.Generator,
-    found: Floats,
-    scratch: Floats,
+    template: Hierarchical, nodes: Ints, held: Ints, rng: np.random.Generator, found: Floats, scratch: Floats
 ) -> None:
     """Fill in a level's estimates: first as if no user were in any node, then the nodes some are in."""
     users = int(held.sum())
-    if users == 0:
-        found[:] = 0.0
-        return
     own, other = (float(p) for p in bit_law(template.encoding, template.coin.threshold))
     if HAVE_NUMBA and found.size >= 256:
         first, cdf = binomial_table(users, other)
@@ -121,26 +116,15 @@ def binomial_table(n: int, p: float) -> tuple[int, Floats]:
 
 
 def _hadamard_level(
-    template: Hierarchical,
-    level: int,
-    nodes: Ints,
-    held: Ints,
-    rng: np.random.Generator,
-    found: Floats,
-    scratch: Floats,
-) -> None:
+    template: Hierarchical, level: int, nodes: Ints, held: Ints, rng: np.random.Generator
+) -> Floats:
     size, users = rows(template.query, level), int(held.sum())
-    if users == 0:
-        found[:] = 0.0
-        return
     row = rng.integers(0, size, size=users)
-    odd = row & np.repeat(nodes, held)
-    for shift in (32, 16, 8, 4, 2, 1):
-        odd = odd ^ (odd >> shift)
+    odd = odd_bits(row & np.repeat(nodes, held))
     flipped = rng.random(users) < template.coin.flip
-    signs = 1.0 - 2.0 * ((odd & 1) ^ flipped)
+    signs = 1.0 - 2.0 * (odd ^ flipped)
     sums = np.bincount(row, weights=signs, minlength=size).astype(np.float64)
-    found[:] = hadamard_transform(sums)[: found.size] / (template.coin.kappa * users)
+    return hadamard_transform(sums)[: template.tree.nodes(level)] / (template.coin.kappa * users)
 
 
 @njit(cache=True)

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
 from privquant.lab.experiment.tables import versions
 from privquant.lab.studies import style
-from privquant.lab.studies.paper.figure import Drawing, Effort, Figure
+from privquant.lab.studies.paper.figure import Drawing, Figure
 from privquant.privacy.comparison import coin_noise
 from privquant.privacy.shuffle import local_epsilon
 
@@ -26,10 +25,6 @@ METHODS = {
     "exact": ("exact", style.Look("#D55E00", "o", "-", 1.9)),
 }
 GRID = tuple(float(e) for e in np.geomspace(0.05, 5.0, 13))
-
-
-def _cells(effort: Effort) -> list[Cell]:
-    return []
 
 
 def rows(grid: Sequence[float] = GRID) -> list[dict[str, Any]]:
@@ -78,8 +73,7 @@ FIGURES = (
     Figure(
         "accounting",
         "Exact shuffle accounting against the lemma and the bounds in between: local epsilon and noise",
-        "beyond the paper",
-        _cells,
+        lambda effort: [],
         _draw,
     ),
 )

@@ -5,18 +5,19 @@ Every registered protocol is in each of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from privquant.lab.data import DataSet, dataset, dataset_names
+from privquant.lab.data import dataset, dataset_names
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
 from privquant.lab.studies import style
 from privquant.lab.studies.limits import mean_rank_error
 from privquant.lab.studies.paper.draw import error_bars, mean_errors
-from privquant.lab.studies.paper.figure import Drawing, Effort, Figure, Lines
-from privquant.lab.studies.paper.mechanisms import Mechanism, every_protocol
+from privquant.lab.studies.paper.figure import Drawing, Effort, Figure, lines
+from privquant.lab.studies.paper.mechanisms import every_protocol
 
 MANY = 10**7
 EXPONENTS = (8, 16, 24, 32, 40, 48, 56, 63)
@@ -25,17 +26,26 @@ QUANTILES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 BY_USER = ("bayess", "bayeslearn")
 
 
+def _by_data(
+    found: Results, draw: Callable[[Any, Results], str], *, columns: int, uniform: str = "Uniform interval"
+) -> Drawing:
+    """A panel a data set; `draw` gives what its title says behind the name of the data."""
+    figure, axes = style.panels(2)
+    for panel, (name, heading) in zip(axes, {"pareto": "Pareto data", "uniform-interval": uniform}.items()):
+        here = found.where(lambda cell, name=name: cell.data.name == name)  # type: ignore[misc]
+        panel.set_title(f"{heading}, {draw(panel, here)}")
+    style.legend_below(figure, axes[0], columns=columns)
+    return Drawing(figure, found.rows)
+
+
 # -- n = 10^7 --------------------------------------------------------------------------------------------------
-
-
-def _fine(effort: Effort) -> DataSet:
-    """Data whose every value is rare, so that an error below one user's weight shows."""
-    return dataset("uniform-interval", n=effort.some(MANY, 10**6), size=2**32)
 
 
 def _many_cells(effort: Effort) -> list[Cell]:
     made = []
-    for data in (dataset("pareto", n=MANY, size=4**8), _fine(effort)):
+    # In the second every value is rare, so that an error below one user's weight shows.
+    fine = dataset("uniform-interval", n=effort.some(MANY, 10**6), size=2**32)
+    for data in (dataset("pareto", n=MANY, size=4**8), fine):
         for mechanism in every_protocol():
             by_user = mechanism.protocol in BY_USER
             epsilons = effort.epsilons[::2] if by_user else effort.epsilons
@@ -45,21 +55,18 @@ def _many_cells(effort: Effort) -> list[Cell]:
 
 
 def _many(found: Results) -> Drawing:
-    figure, axes = style.panels(2)
-    mechanisms = every_protocol()
     grid = np.geomspace(0.1, 5, 60)
-    headings = {"pareto": "Pareto data", "uniform-interval": "Uniform interval"}
-    for panel, (name, heading) in zip(axes, headings.items(), strict=True):
-        lines = Lines(found).where(lambda cell, name=name: cell.data.name == name)  # type: ignore[misc]
-        n = next(cell.data.n for cell in found.cells if cell.data.name == name)
-        limits = [mean_rank_error(e, n) for e in grid]
-        panel.plot(grid, limits, label="limit of one bit a user", **style.LIMIT.bare())
-        mean_errors(panel, lines, mechanisms, lambda cell: cell.epsilon)
-        style.epsilon_axis(panel)
-        size = "4$^8$" if name == "pareto" else "2$^{32}$"
-        panel.set_title(f"{heading}, n = 10$^{len(str(n)) - 1}$, B = {size}")
-    style.legend_below(figure, axes[0], columns=3)
-    return Drawing(figure, found.rows)
+
+    def panel(axes: Any, here: Results) -> str:
+        data = here.cells[0].data
+        limits = [mean_rank_error(e, data.n) for e in grid]
+        axes.plot(grid, limits, label="limit of one bit a user", **style.LIMIT.bare())
+        mean_errors(axes, here, every_protocol(), lambda cell: cell.epsilon)
+        style.epsilon_axis(axes)
+        size = "4$^8$" if data.name == "pareto" else "2$^{32}$"
+        return f"n = 10$^{len(str(data.n)) - 1}$, B = {size}"
+
+    return _by_data(found, panel, columns=3)
 
 
 # -- B up to 2^63 ----------------------------------------------------------------------------------------------
@@ -73,19 +80,14 @@ def _huge_cells(effort: Effort) -> list[Cell]:
 
 
 def _huge(found: Results) -> Drawing:
-    figure, axes = style.panels(2)
-    mechanisms = every_protocol()
-    headings = {"pareto": "Pareto data", "uniform-interval": "Uniform on a random interval"}
-    for panel, (name, heading) in zip(axes, headings.items(), strict=True):
-        lines = Lines(found).where(lambda cell, name=name: cell.data.name == name)  # type: ignore[misc]
-        error_bars(panel, lines, mechanisms, lambda cell: float(np.log2(cell.data.domain.size)))
-        ticks = EXPONENTS
-        panel.set_xticks(ticks, [f"2$^{{{k}}}$" for k in ticks])
-        panel.set_xlabel("domain size B")
-        style.success_axis(panel)
-        panel.set_title(f"{heading}, n = 2500, ε = 1")
-    style.legend_below(figure, axes[0], columns=5)
-    return Drawing(figure, found.rows)
+    def panel(axes: Any, here: Results) -> str:
+        error_bars(axes, here, every_protocol(), lambda cell: float(np.log2(cell.data.domain.size)))
+        axes.set_xticks(EXPONENTS, [f"2$^{{{k}}}$" for k in EXPONENTS])
+        axes.set_xlabel("domain size B")
+        style.success_axis(axes)
+        return "n = 2500, ε = 1"
+
+    return _by_data(found, panel, columns=5, uniform="Uniform on a random interval")
 
 
 # -- other quantiles -------------------------------------------------------------------------------------------
@@ -102,18 +104,13 @@ def _quantile_cells(effort: Effort) -> list[Cell]:
 
 
 def _quantiles(found: Results) -> Drawing:
-    figure, axes = style.panels(2)
-    mechanisms = every_protocol()
-    headings = {"pareto": "Pareto data", "uniform-interval": "Uniform interval"}
-    for panel, (name, heading) in zip(axes, headings.items(), strict=True):
-        lines = Lines(found).where(lambda cell, name=name: cell.data.name == name)  # type: ignore[misc]
-        mean_errors(panel, lines, mechanisms, lambda cell: cell.quantile)
-        limit = mean_rank_error(1.0, 10_000)
-        panel.axhline(limit, label="limit of one bit a user", **style.LIMIT.bare())
-        panel.set_xlabel("quantile q")
-        panel.set_title(f"{heading}, n = 10$^4$, B = 4$^9$, ε = 1")
-    style.legend_below(figure, axes[0], columns=3)
-    return Drawing(figure, found.rows)
+    def panel(axes: Any, here: Results) -> str:
+        mean_errors(axes, here, every_protocol(), lambda cell: cell.quantile)
+        axes.axhline(mean_rank_error(1.0, 10_000), label="limit of one bit a user", **style.LIMIT.bare())
+        axes.set_xlabel("quantile q")
+        return "n = 10$^4$, B = 4$^9$, ε = 1"
+
+    return _by_data(found, panel, columns=3)
 
 
 # -- hard shapes -----------------------------------------------------------------------------------------------
@@ -129,10 +126,10 @@ def _shape_cells(effort: Effort) -> list[Cell]:
     ]
 
 
-def _shape_panel(axes: Any, found: Results, epsilon: float, mechanisms: tuple[Mechanism, ...]) -> None:
-    looks = {mechanism.label: mechanism.look for mechanism in mechanisms}
+def _shape_panel(axes: Any, found: Results, epsilon: float) -> None:
+    looks = {mechanism.label: mechanism.look for mechanism in every_protocol()}
     names = list(dataset_names())
-    for label, pairs in Lines(found).where(lambda cell: cell.epsilon == epsilon):
+    for label, pairs in lines(found.where(lambda cell: cell.epsilon == epsilon)):
         axes.plot(
             [outcome.success(style.ALPHA) for _, outcome in pairs],
             [names.index(cell.data.name) for cell, _ in pairs],
@@ -148,9 +145,8 @@ def _shape_panel(axes: Any, found: Results, epsilon: float, mechanisms: tuple[Me
 
 def _shape_drawing(found: Results) -> Drawing:
     figure, axes = style.panels(2, height=0.1 * len(dataset_names()))
-    mechanisms = every_protocol()
     for panel, epsilon in zip(axes, (0.879, 1.357), strict=True):
-        _shape_panel(panel, found, epsilon, mechanisms)
+        _shape_panel(panel, found, epsilon)
     axes[1].tick_params(labelleft=False)
     style.legend_below(figure, axes[0], columns=5)
     return Drawing(figure, found.rows)
@@ -160,28 +156,24 @@ FIGURES = (
     Figure(
         "many-users",
         "Every protocol at n = 10^7: Pareto data in B = 4^8, uniform data in B = 2^32, mean rank error and limit",
-        "beyond the paper",
         _many_cells,
         _many,
     ),
     Figure(
         "huge-domains",
         "Every protocol for B up to 2^63: Pareto and uniform data, n = 2500, epsilon = 1",
-        "beyond the paper",
         _huge_cells,
         _huge,
     ),
     Figure(
         "quantiles",
         "Every protocol at quantiles 0.05 .. 0.95: Pareto and uniform data, n = 10^4, B = 4^9, epsilon = 1",
-        "beyond the paper",
         _quantile_cells,
         _quantiles,
     ),
     Figure(
         "shapes",
         "Every protocol on the hard shapes: n = 2500, B = 2^32",
-        "beyond the paper",
         _shape_cells,
         _shape_drawing,
     ),

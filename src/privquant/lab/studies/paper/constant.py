@@ -14,8 +14,8 @@ from privquant.lab.data import dataset
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
 from privquant.lab.studies import style
-from privquant.lab.studies.paper.draw import recorded_handle
-from privquant.lab.studies.paper.figure import Drawing, Effort, Figure, Lines, note
+from privquant.lab.studies.paper.draw import hollow, recorded_handle
+from privquant.lab.studies.paper.figure import Drawing, Effort, Figure, lines, note
 from privquant.lab.studies.paper.mechanisms import BAYESS
 from privquant.lab.studies.published import CONSTANTS as RECORDED
 from privquant.lab.studies.published import recorded_runs
@@ -23,8 +23,7 @@ from privquant.lab.studies.published import recorded_runs
 CONSTANTS = tuple(float(c) for c in np.linspace(0.1, 2.0, 10))
 EPSILONS = (0.5, 1.0, 1.5)
 CHOSEN = 0.6
-_COLOURS = ("#E69F00", "#D55E00", "#7A2A8C")
-_MARKERS = ("D", "o", "P")
+_LOOKS = (style.Look("#E69F00", "D"), style.Look("#D55E00", "o"), style.Look("#7A2A8C", "P"))
 
 
 def _cells(n: int, size: int, effort: Effort) -> list[Cell]:
@@ -36,50 +35,37 @@ def _cells(n: int, size: int, effort: Effort) -> list[Cell]:
     ]
 
 
-def _success(axes: Any, found: Results, epsilon: float, colour: str, marker: str) -> None:
-    for _, pairs in Lines(found).where(lambda cell: cell.epsilon == epsilon):
-        rates = [outcome.success_rate(style.ALPHA) for _, outcome in pairs]
-        axes.errorbar(
-            [note(cell, "c") for cell, _ in pairs],
-            [rate.value for rate in rates],
-            yerr=[rate.error for rate in rates],
-            color=colour,
-            marker=marker,
-            capsize=2,
-            elinewidth=0.9,
-            label=f"ε = {epsilon:g}",
-        )
+def _success(axes: Any, found: Results, epsilon: float, look: style.Look) -> None:
+    for _, pairs in lines(found.where(lambda cell: cell.epsilon == epsilon)):
+        rates, errors = zip(*(outcome.success_rate(style.ALPHA) for _, outcome in pairs), strict=True)
+        constants = [note(cell, "c") for cell, _ in pairs]
+        style.bars(axes, constants, rates, errors, **look.line(label=f"ε = {epsilon:g}"))
 
 
 def _distribution(axes: Any, found: Results) -> None:
     import matplotlib
 
     shades = matplotlib.colormaps["viridis"]
-    for _, pairs in Lines(found).where(lambda cell: cell.epsilon == 1.0):
-        for cell, outcome in pairs:
-            errors = np.sort(outcome.abs_errors())
-            c = note(cell, "c")
-            axes.step(
-                errors,
-                np.arange(1, errors.size + 1) / errors.size,
-                where="post",
-                color=shades((c - CONSTANTS[0]) / (CONSTANTS[-1] - CONSTANTS[0]) * 0.92),
-                linewidth=1.1,
-                label=f"c = {c:.2g}",
-            )
+    for cell, outcome in found.where(lambda cell: cell.epsilon == 1.0):
+        errors = np.sort(outcome.abs_errors())
+        c = note(cell, "c")
+        axes.step(
+            errors,
+            np.arange(1, errors.size + 1) / errors.size,
+            where="post",
+            color=shades((c - CONSTANTS[0]) / (CONSTANTS[-1] - CONSTANTS[0]) * 0.92),
+            linewidth=1.1,
+            label=f"c = {c:.2g}",
+        )
     axes.legend(loc="lower right", ncols=2)
 
 
 def _draw(n: int, size: int, heading: str, found: Results) -> Drawing:
     figure, (left, right) = style.panels(2, height=1.1)
     published = recorded_runs(RECORDED) if (n, size) == (2500, 4**9) else []
-    for epsilon, colour, marker in zip(EPSILONS, _COLOURS, _MARKERS, strict=True):
-        _success(left, found, epsilon, colour, marker)
-        rows = [row for row in published if row.epsilon == epsilon]
-        left.plot(
-            [row.c for row in rows], [row.success for row in rows], linestyle="none", marker=marker,
-            markersize=7.5, markerfacecolor="none", markeredgecolor=colour, markeredgewidth=0.8, zorder=1,
-        )  # fmt: skip
+    for epsilon, look in zip(EPSILONS, _LOOKS, strict=True):
+        _success(left, found, epsilon, look)
+        hollow(left, [row for row in published if row.epsilon == epsilon], look, "c")
     left.axvline(CHOSEN, **style.LIMIT.bare())
     left.annotate(
         f"c = {CHOSEN:g}", (CHOSEN, 0.0), xytext=(4, 0), textcoords="offset points", va="bottom", fontsize=7.5
@@ -99,9 +85,9 @@ def _figure(n: int, exponent: int, place: str) -> Figure:
     return Figure(
         f"constant-n{n}-B4e{exponent}",
         f"Search for the constant c: Pareto data, n = {n}, B = 4^{exponent}",
-        place,
         lambda effort: _cells(n, 4**exponent, effort),
         lambda found: _draw(n, 4**exponent, heading, found),
+        place,
     )
 
 

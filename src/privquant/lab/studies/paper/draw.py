@@ -8,32 +8,31 @@ from typing import Any
 import numpy as np
 
 from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.results import Results
 from privquant.lab.studies import style
-from privquant.lab.studies.paper.figure import Lines
+from privquant.lab.studies.paper.figure import lines
 from privquant.lab.studies.paper.mechanisms import Mechanism, look_of
 from privquant.lab.studies.published import Recorded
 
 
 def error_bars(
-    axes: Any, lines: Lines, mechanisms: Sequence[Mechanism], x: Callable[[Cell], float], alpha: float = style.ALPHA
+    axes: Any,
+    found: Results,
+    mechanisms: Sequence[Mechanism],
+    x: Callable[[Cell], float],
+    alpha: float = style.ALPHA,
 ) -> None:
     """Success rates with the paper's error bars: one standard deviation of the rate."""
-    for label, pairs in lines:
-        rates = [outcome.success_rate(alpha) for _, outcome in pairs]
-        axes.errorbar(
-            [x(cell) for cell, _ in pairs],
-            [rate.value for rate in rates],
-            yerr=[rate.error for rate in rates],
-            label=label,
-            capsize=2,
-            elinewidth=0.9,
-            **look_of(label, mechanisms).line(),
+    for label, pairs in lines(found):
+        values, errors = zip(*(outcome.success_rate(alpha) for _, outcome in pairs), strict=True)
+        style.bars(
+            axes, [x(cell) for cell, _ in pairs], values, errors, **look_of(label, mechanisms).line(label=label)
         )
 
 
-def error_cdf(axes: Any, lines: Lines, mechanisms: Sequence[Mechanism]) -> None:
+def error_cdf(axes: Any, found: Results, mechanisms: Sequence[Mechanism]) -> None:
     """The distribution of the paper's absolute quantile error over the trials."""
-    for label, pairs in lines:
+    for label, pairs in lines(found):
         errors = np.sort(np.concatenate([outcome.abs_errors() for _, outcome in pairs]))
         shares = np.arange(1, errors.size + 1) / errors.size
         axes.step(
@@ -45,16 +44,16 @@ def error_cdf(axes: Any, lines: Lines, mechanisms: Sequence[Mechanism]) -> None:
         )
 
 
-def hollow(axes: Any, rows: list[Recorded], mechanism: Mechanism, x: str) -> None:
-    """The recorded runs of one mechanism: hollow markers of its colour."""
+def hollow(axes: Any, rows: list[Recorded], look: style.Look, x: str) -> None:
+    """Recorded runs: hollow markers of this look."""
     axes.plot(
         [getattr(row, x) for row in rows],
         [row.success for row in rows],
         linestyle="none",
-        marker=mechanism.look.marker,
+        marker=look.marker,
         markersize=7.5,
         markerfacecolor="none",
-        markeredgecolor=mechanism.look.color,
+        markeredgecolor=look.color,
         markeredgewidth=0.8,
         zorder=1,
     )
@@ -69,19 +68,14 @@ def recorded_handle() -> Any:
     )  # fmt: skip
 
 
-def mean_errors(axes: Any, lines: Lines, mechanisms: Sequence[Mechanism], x: Callable[[Cell], float]) -> None:
+def mean_errors(axes: Any, found: Results, mechanisms: Sequence[Mechanism], x: Callable[[Cell], float]) -> None:
     """Mean rank errors with one standard deviation of the mean."""
     smallest = 1.0
-    for label, pairs in lines:
+    for label, pairs in lines(found):
         errors = [outcome.rank_errors() for cell, outcome in pairs]
-        axes.errorbar(
-            [x(cell) for cell, _ in pairs],
-            [e.mean() for e in errors],
-            yerr=[e.std() / np.sqrt(e.size) for e in errors],
-            label=label,
-            capsize=2,
-            elinewidth=0.9,
-            **look_of(label, mechanisms).line(),
+        means, deviations = [e.mean() for e in errors], [e.std() / np.sqrt(e.size) for e in errors]
+        style.bars(
+            axes, [x(cell) for cell, _ in pairs], means, deviations, **look_of(label, mechanisms).line(label=label)
         )
         smallest = min(smallest, *(e.mean() for e in errors if e.any()), 1.0)
     axes.set_yscale("log")

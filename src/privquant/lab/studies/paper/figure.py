@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,27 +52,17 @@ class Figure:
 
     name: str
     title: str
-    place: str
     cells: Callable[[Effort], list[Cell]]
     draw: Callable[[Results], Drawing]
+    place: str = "beyond the paper"
 
 
-class Lines:
-    """Outcomes of a sweep as lines: cells grouped by label, in the order they were asked for."""
-
-    def __init__(self, found: Results) -> None:
-        self._pairs = list(found)
-
-    def where(self, keep: Callable[[Cell], bool]) -> Lines:
-        made = Lines.__new__(Lines)
-        made._pairs = [pair for pair in self._pairs if keep(pair[0])]
-        return made
-
-    def __iter__(self) -> Iterator[tuple[str, list[tuple[Cell, Outcome]]]]:
-        groups: dict[str, list[tuple[Cell, Outcome]]] = {}
-        for cell, outcome in self._pairs:
-            groups.setdefault(cell.label, []).append((cell, outcome))
-        return iter(groups.items())
+def lines(found: Results) -> Iterable[tuple[str, list[tuple[Cell, Outcome]]]]:
+    """Cells with their outcomes as lines: grouped by label, in the order they were asked for."""
+    groups: dict[str, list[tuple[Cell, Outcome]]] = {}
+    for cell, outcome in found:
+        groups.setdefault(cell.label, []).append((cell, outcome))
+    return groups.items()
 
 
 def note(cell: Cell, name: str) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 
 from privquant.lab.data import DataSet
 from privquant.lab.experiment.cell import Cell
+from privquant.lab.studies.published import BEHAVIOURS
 from privquant.lab.studies.style import Look, look, title
 from privquant.protocols.registry import protocol_names
 
@@ -28,22 +29,13 @@ class Mechanism:
     options: dict[str, Any] = field(default_factory=dict)
 
     def cell(self, data: DataSet, epsilon: float, **more: Any) -> Cell:
-        return Cell.of(
-            data,
-            self.protocol,
-            epsilon,
-            label=self.label,
-            options={**self.options, **more.pop("options", {})},
-            **more,
-        )
+        options = self.options | more.pop("options", {})
+        return Cell.of(data, self.protocol, epsilon, label=self.label, options=options, **more)
 
 
-BAYESS = Mechanism("DpBayeSS", "bayess", look("bayess"), {"behaviour": "published"})
-NAIVE = Mechanism("DpNaiveNBS", "naive", look("naive"), {"behaviour": "published"})
-TREE = Mechanism("Hierarchical", "hierarchical", look("hierarchical"), {"answer": "argmin", "encoding": "oue"})
+PAPER = tuple(Mechanism(label, name, look(name), as_run) for label, (name, as_run, _) in BEHAVIOURS.items())
+BAYESS, NAIVE, TREE = PAPER
 OWN = Mechanism(title("isotonic"), "isotonic", look("isotonic"))
-
-PAPER = (BAYESS, NAIVE, TREE)
 
 
 def every_protocol() -> tuple[Mechanism, ...]:

@@ -13,7 +13,7 @@ from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
 from privquant.lab.studies import style
 from privquant.lab.studies.paper.draw import error_bars
-from privquant.lab.studies.paper.figure import Drawing, Effort, Figure, Lines
+from privquant.lab.studies.paper.figure import Drawing, Effort, Figure
 from privquant.lab.studies.paper.mechanisms import Mechanism, every_protocol
 from privquant.protocols.registry import protocol_class
 
@@ -23,14 +23,11 @@ HIGH = 0.9
 PADDED = ", padded"
 
 
-def _direct() -> tuple[Mechanism, ...]:
-    """Adaptive protocols: a tree has the whole distribution anyway."""
-    return tuple(mechanism for mechanism in every_protocol() if protocol_class(mechanism.protocol).adaptive)
-
-
 def _mechanisms() -> tuple[Mechanism, ...]:
     both = []
-    for mechanism in _direct():
+    for mechanism in every_protocol():
+        if not protocol_class(mechanism.protocol).adaptive:
+            continue  # a tree has the whole distribution anyway
         dashed = replace(mechanism.look, dash=(0, (3, 1.5)), width=1.1)
         both += [mechanism, replace(mechanism, label=mechanism.label + PADDED, look=dashed)]
     return tuple(both)
@@ -41,15 +38,11 @@ def _cells(effort: Effort) -> list[Cell]:
     made = []
     for mechanism in _mechanisms():
         padded = mechanism.label.endswith(PADDED)
+        asked = [("quantile", EPSILON, q) for q in effort.thin(QUANTILES)]
+        asked += [("epsilon", epsilon, HIGH) for epsilon in effort.epsilons]
         made += [
-            mechanism.cell(
-                data, EPSILON, quantile=q, trials=effort.trials, padded=padded, notes={"panel": "quantile"}
-            )
-            for q in effort.thin(QUANTILES)
-        ]
-        made += [
-            mechanism.cell(data, e, quantile=HIGH, trials=effort.trials, padded=padded, notes={"panel": "epsilon"})
-            for e in effort.epsilons
+            mechanism.cell(data, e, quantile=q, trials=effort.trials, padded=padded, notes={"panel": panel})
+            for panel, e, q in asked
         ]
     return made
 
@@ -57,15 +50,11 @@ def _cells(effort: Effort) -> list[Cell]:
 def _draw(found: Results) -> Drawing:
     figure, (left, right) = style.panels(2, height=1.1)
     mechanisms = _mechanisms()
-    error_bars(
-        left, Lines(found).where(lambda c: ("panel", "quantile") in c.notes), mechanisms, lambda c: c.quantile
-    )
+    error_bars(left, found.where(lambda c: ("panel", "quantile") in c.notes), mechanisms, lambda c: c.quantile)
     left.set_xlabel("quantile q")
     style.success_axis(left)
     left.set_title(f"Pareto data, n = 2500, B = 4$^9$, ε = {EPSILON:g}")
-    error_bars(
-        right, Lines(found).where(lambda c: ("panel", "epsilon") in c.notes), mechanisms, lambda c: c.epsilon
-    )
+    error_bars(right, found.where(lambda c: ("panel", "epsilon") in c.notes), mechanisms, lambda c: c.epsilon)
     style.epsilon_axis(right)
     style.success_axis(right)
     right.set_title(f"q = {HIGH:g}")
@@ -77,7 +66,6 @@ FIGURES = (
     Figure(
         "padding",
         "Any quantile directly against the padding reduction: Pareto data, n = 2500, B = 4^9",
-        "beyond the paper",
         _cells,
         _draw,
     ),

@@ -12,7 +12,7 @@ from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
 from privquant.lab.studies import style
 from privquant.lab.studies.paper.draw import error_bars, error_cdf, hollow, recorded_handle
-from privquant.lab.studies.paper.figure import CDF_EPSILON, Drawing, Effort, Figure, Lines
+from privquant.lab.studies.paper.figure import CDF_EPSILON, Drawing, Effort, Figure
 from privquant.lab.studies.paper.mechanisms import OWN, PAPER
 from privquant.lab.studies.published import recorded
 
@@ -28,14 +28,14 @@ def _cells(data: DataSet, effort: Effort) -> list[Cell]:
 
 def _draw(data: DataSet, heading: str, found: Results) -> Drawing:
     figure, (left, right) = style.panels(2)
-    error_bars(left, Lines(found), MECHANISMS, lambda cell: cell.epsilon)
+    error_bars(left, found, MECHANISMS, lambda cell: cell.epsilon)
     published = recorded("pareto", n=data.n, size=data.size)
     for mechanism in PAPER:
-        hollow(left, [row for row in published if row.mechanism == mechanism.label], mechanism, "epsilon")
+        hollow(left, [row for row in published if row.mechanism == mechanism.label], mechanism.look, "epsilon")
     style.epsilon_axis(left)
     style.success_axis(left)
     left.set_title(heading)
-    error_cdf(right, Lines(found).where(lambda cell: cell.epsilon == CDF_EPSILON), MECHANISMS)
+    error_cdf(right, found.where(lambda cell: cell.epsilon == CDF_EPSILON), MECHANISMS)
     style.cdf_axis(right)
     right.set_title(f"error at ε = {CDF_EPSILON:.2f}")
     style.legend_below(figure, left, columns=5, more=[recorded_handle()] if published else ())
@@ -48,9 +48,9 @@ def _figure(n: int, exponent: int) -> Figure:
     return Figure(
         f"pareto-n{n}-B4e{exponent}",
         f"Pareto data, n = {n}, B = 4^{exponent}: success against epsilon, error at 0.57",
-        IN_PAPER.get((n, exponent), "the paper's grid, not printed"),
         lambda effort: _cells(data, effort),
         lambda found: _draw(data, heading, found),
+        IN_PAPER.get((n, exponent), "the paper's grid, not printed"),
     )
 
 

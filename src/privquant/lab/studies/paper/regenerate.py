@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,16 +57,12 @@ def regenerate(
     out: str | Path,
     quick: bool = False,
     seed: int = SEED,
-    workers: int = 0,
-    executor: Executor | None = None,
-    resume: bool = False,
-    progress: bool = False,
+    **running: Any,
 ) -> Regenerated:
     """Run and draw figures into the folder `out`.
 
-    quick: fewer trials and a thinner grid.
-    executor: runs the cells instead of processes of our own.
-    resume: go on with an interrupted run of the same figures.
+    quick:   fewer trials and a thinner grid.
+    running: where and how, as for `run_cells`: workers, executor, resume (of the same figures), progress.
     """
     figures, effort = chosen(names), Effort(quick)
     folder = Path(out)
@@ -80,15 +75,7 @@ def regenerate(
     with style.styled():
         outcomes: dict[tuple[str, int], Outcome] = {}
         if together:
-            found = run_cells(
-                together,
-                seed=seed,
-                workers=workers,
-                executor=executor,
-                out=folder / CELLS,
-                resume=resume,
-                progress=progress,
-            )
+            found = run_cells(together, seed=seed, out=folder / CELLS, **running)
             outcomes = {cell.run: outcome for cell, outcome in found}
         files = []
         for figure in figures:

@@ -7,7 +7,6 @@ tree under shuffling, accounted for by a bound that holds for any randomizer, an
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from privquant.domain import Integers
@@ -16,10 +15,11 @@ from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
 from privquant.lab.studies import style
 from privquant.lab.studies.paper.draw import error_bars, error_cdf, mean_errors
-from privquant.lab.studies.paper.figure import CDF_EPSILON, Drawing, Effort, Figure, Lines, note
+from privquant.lab.studies.paper.figure import CDF_EPSILON, Drawing, Effort, Figure, note
 from privquant.lab.studies.paper.mechanisms import NAIVE, TREE, Mechanism
 from privquant.lab.studies.style import Look
 from privquant.privacy.shuffle import local_epsilon
+from privquant.protocols.isotonic.shuffled import shuffled_isotonic
 from privquant.protocols.naive.shuffled import shuffled_settings
 
 USERS = 10**7
@@ -38,46 +38,23 @@ ISOTONIC = Mechanism("isotonic rounds, shuffled: exact", "isotonic", style.look(
 IN_PAPER = (LOCAL, PUBLISHED, LEMMA, EXACT)
 ALL = (LOCAL, LEMMA, EXACT, TREE_LOCAL, TREE_SHUFFLED, ISOTONIC_LOCAL, ISOTONIC)
 
-Coin = Callable[[float], tuple[float, dict[str, Any]]]
-"""epsilon promised -> (epsilon of the coin, further options of the protocol)."""
+_METHODS = {PUBLISHED.label: "published", LEMMA.label: "lemma", EXACT.label: "exact"}
 
 
-def _by_rounds(method: str) -> Coin:
-    def coin(epsilon: float) -> tuple[float, dict[str, Any]]:
-        domain = Integers(0, SIZE - 1)
-        settings = shuffled_settings(domain, users=USERS, epsilon=epsilon, delta=DELTA, method=method)
+def _coin(mechanism: Mechanism, epsilon: float) -> tuple[float, dict[str, Any]]:
+    """The epsilon of the coin for a promised one, and further options of the protocol."""
+    domain = Integers(0, SIZE - 1)
+    promised: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA}
+    if mechanism.label in _METHODS:
+        settings = shuffled_settings(domain, users=USERS, **promised, method=_METHODS[mechanism.label])
         return settings["epsilon"], {}
-
-    return coin
-
-
-def _tree(epsilon: float) -> tuple[float, dict[str, Any]]:
-    # All reports of the one round form one batch; a level and its bits are one message of that local epsilon.
-    return local_epsilon(epsilon=epsilon, delta=DELTA, batch=USERS, method="stronger"), {}
-
-
-def _isotonic(epsilon: float) -> tuple[float, dict[str, Any]]:
-    from privquant.protocols.isotonic.shuffled import shuffled_isotonic
-
-    made = shuffled_isotonic(Integers(0, SIZE - 1), users=USERS, epsilon=epsilon, delta=DELTA, rtol=1e-2)
-    rounds = tuple((int(size), int(coin)) for size, coin in made.options()["rounds"])
-    return made.epsilon, {"rounds": rounds}
-
-
-def _local(epsilon: float) -> tuple[float, dict[str, Any]]:
+    if mechanism is TREE_SHUFFLED:
+        # All reports of the one round form one batch; a level and its bits are one message of that local epsilon.
+        return local_epsilon(**promised, batch=USERS, method="stronger"), {}
+    if mechanism is ISOTONIC:
+        made = shuffled_isotonic(domain, users=USERS, **promised, rtol=1e-2)
+        return made.epsilon, {"rounds": tuple((int(size), int(coin)) for size, coin in made.options()["rounds"])}
     return epsilon, {}
-
-
-_COINS: dict[str, Coin] = {
-    LOCAL.label: _local,
-    PUBLISHED.label: _by_rounds("published"),
-    LEMMA.label: _by_rounds("lemma"),
-    EXACT.label: _by_rounds("exact"),
-    TREE_LOCAL.label: _local,
-    TREE_SHUFFLED.label: _tree,
-    ISOTONIC_LOCAL.label: _local,
-    ISOTONIC.label: _isotonic,
-}
 
 
 def _cells(mechanisms: tuple[Mechanism, ...], effort: Effort) -> list[Cell]:
@@ -86,7 +63,7 @@ def _cells(mechanisms: tuple[Mechanism, ...], effort: Effort) -> list[Cell]:
     for mechanism in mechanisms:
         # Accounting for each of a hundred rounds takes longer than the trials.
         for epsilon in effort.thin(effort.epsilons) if mechanism is ISOTONIC else effort.epsilons:
-            coin, options = _COINS[mechanism.label](epsilon)
+            coin, options = _coin(mechanism, epsilon)
             trials = effort.trials if mechanism.protocol != "isotonic" else effort.some(100, 10)
             notes = {"promised_epsilon": epsilon, "delta": 0.0 if mechanism.label.endswith("local") else DELTA}
             made.append(mechanism.cell(data, coin, options=options, trials=trials, notes=notes))
@@ -97,21 +74,17 @@ def _promised(cell: Cell) -> float:
     return float(note(cell, "promised_epsilon"))
 
 
-def _draw(mechanisms: tuple[Mechanism, ...], heading: str, found: Results) -> Drawing:
+def _draw(mechanisms: tuple[Mechanism, ...], found: Results) -> Drawing:
     figure, (left, middle, right) = style.panels(3)
-    error_bars(left, Lines(found), mechanisms, _promised, SMALL_ALPHA)
+    error_bars(left, found, mechanisms, _promised, SMALL_ALPHA)
     style.epsilon_axis(left, label="promised ε")
     style.success_axis(left, alpha=SMALL_ALPHA)
-    left.set_title(heading)
-    chosen = Lines(found).where(lambda cell: _promised(cell) == CDF_EPSILON)
-    error_cdf(middle, chosen, mechanisms)
+    left.set_title("Pareto data, n = 10$^7$, B = 4$^8$")
+    error_cdf(middle, found.where(lambda cell: _promised(cell) == CDF_EPSILON), mechanisms)
     middle.set_xscale("symlog", linthresh=1e-5)
-    middle.set_xlim(0, 0.1)
-    middle.set_ylim(0, 1.02)
-    middle.set_xlabel("absolute quantile error")
-    middle.set_ylabel("share of trials at or below")
+    style.cdf_axis(middle, most=0.1)
     middle.set_title(f"error at ε = {CDF_EPSILON:.2f}")
-    mean_errors(right, Lines(found), mechanisms, _promised)
+    mean_errors(right, found, mechanisms, _promised)
     style.epsilon_axis(right, label="promised ε (δ = 10$^{-8}$ where shuffled)")
     right.set_title("mean rank error")
     style.legend_below(figure, left, columns=4)
@@ -125,15 +98,14 @@ FIGURES = (
     Figure(
         "shuffle",
         "Naive search at n = 10^7, B = 4^8: local, shuffled by the lemma, by the authors' formula, exactly",
-        "Figure 4",
         lambda effort: _cells(IN_PAPER, effort),
-        lambda found: _draw(IN_PAPER, "Pareto data, n = 10$^7$, B = 4$^8$", found),
+        lambda found: _draw(IN_PAPER, found),
+        "Figure 4",
     ),
     Figure(
         "shuffle-all",
         "Under shuffling at n = 10^7: naive search, the non-adaptive tree, isotonic search in rounds",
-        "beyond the paper",
         lambda effort: _cells(ALL, effort),
-        lambda found: _draw(ALL, "Pareto data, n = 10$^7$, B = 4$^8$", found),
+        lambda found: _draw(ALL, found),
     ),
 )

@@ -10,7 +10,7 @@ from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
 from privquant.lab.studies import style
 from privquant.lab.studies.paper.draw import error_bars, error_cdf, hollow, recorded_handle
-from privquant.lab.studies.paper.figure import Drawing, Effort, Figure, Lines
+from privquant.lab.studies.paper.figure import Drawing, Effort, Figure
 from privquant.lab.studies.paper.mechanisms import BAYESS, NAIVE, OWN
 from privquant.lab.studies.published import recorded
 
@@ -25,16 +25,16 @@ def _cells(epsilon: float, effort: Effort) -> list[Cell]:
 
 def _draw(epsilon: float, found: Results) -> Drawing:
     figure, (left, right) = style.panels(2)
-    error_bars(left, Lines(found), MECHANISMS, lambda cell: cell.data.domain.size)
+    error_bars(left, found, MECHANISMS, lambda cell: cell.data.domain.size)
     published = [row for row in recorded("uniform-interval", n=2500) if row.epsilon == epsilon]
     for mechanism in MECHANISMS:
-        hollow(left, [row for row in published if row.mechanism == mechanism.label], mechanism, "size")
+        hollow(left, [row for row in published if row.mechanism == mechanism.label], mechanism.look, "size")
     left.set_xscale("log")
     left.minorticks_off()
     left.set_xlabel("domain size B")
     style.success_axis(left)
     left.set_title(f"Uniform on a random interval, n = 2500, ε = {epsilon:g}")
-    error_cdf(right, Lines(found).where(lambda cell: cell.data.domain.size == SIZES[-1]), MECHANISMS)
+    error_cdf(right, found.where(lambda cell: cell.data.domain.size == SIZES[-1]), MECHANISMS)
     style.cdf_axis(right, most=0.3)
     right.set_title("error at B = 10$^6$")
     style.legend_below(figure, left, columns=4, more=[recorded_handle()] if published else ())
@@ -45,9 +45,9 @@ def _figure(epsilon: float, place: str) -> Figure:
     return Figure(
         f"uniform-eps{epsilon:g}",
         f"Uniform data, n = 2500, epsilon = {epsilon:g}: success against B, error at 10^6",
-        place,
         lambda effort: _cells(epsilon, effort),
         lambda found: _draw(epsilon, found),
+        place,
     )
 
 

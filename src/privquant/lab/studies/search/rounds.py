@@ -107,15 +107,8 @@ def draw(results: Results, path: Path) -> None:
             for label, rows, spread, look in _LINES:
                 shown = [row for row in rows if row.spread == spread]
                 rates = [found[cell_name(row, shape, epsilon)].success_rate(ALPHA) for row in shown]
-                panel.errorbar(
-                    [row.number for row in shown],
-                    [rate.value for rate in rates],
-                    [rate.error for rate in rates],
-                    label=label,
-                    capsize=2,
-                    elinewidth=0.9,
-                    **look.line(),
-                )
+                values, errors = zip(*rates, strict=True)
+                style.bars(panel, [row.number for row in shown], values, errors, **look.line(label=label))
             sequential = found[cell_name(SEQUENTIAL, shape, epsilon)].success(ALPHA)
             panel.axhline(sequential, label="growing batches", **style.LIMIT.bare())
             panel.set_xscale("log")
