@@ -2,8 +2,9 @@
 
 A request whose token has its turn and finds no place sits down in the waiting room until the turn's hold is over.
 Places open when the next queries are published or somebody stays away; this process looks whenever it has published
-or counted reports itself, and every `_LOOK` seconds for what others did, but only while somebody is held. Where
-those held wait for queries that follow from what was heard, the publisher is told not to wait for its time.
+or, as the one that publishes, counted reports itself, and every `_LOOK` seconds for what others did, but only while
+somebody is held. Where those held wait for queries that follow from what was heard, the publisher is told not to
+wait for its time.
 
 A held request ends when its client hangs up, when the campaign is paused or closed, and when the server stops.
 """
@@ -121,7 +122,7 @@ class Turns:
             self._room.leave(seat)
 
     def counted(self) -> None:
-        """Reports were counted by this process."""
+        """Reports were counted by this process, which publishes what follows from them."""
         if self._calls:
             self._news.set()
 
