@@ -127,6 +127,9 @@ _AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 _GONE = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 
 _PROBE_SECONDS = 5.0
+# To plan a group's statements anew takes the database as long as to run them. A plan that is kept may be one of a
+# moment when the tables were empty; it must not be to read them from end to end.
+_PLANNER = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
 
 _ELSEWHERE = (
     "no byte of its rows is left in the files of tables and indexes; PostgreSQL's write-ahead log until its "
@@ -175,7 +178,13 @@ class PostgresDeviceStore(DeviceStore):
         async with self._opening:
             if self._pool is None:
                 self._pool = await asyncpg.create_pool(
-                    self._dsn, min_size=1, max_size=4, timeout=5, command_timeout=30, connection_class=_Connection
+                    self._dsn,
+                    min_size=1,
+                    max_size=4,
+                    timeout=5,
+                    command_timeout=30,
+                    connection_class=_Connection,
+                    server_settings=_PLANNER,
                 )
             return self._pool
 
