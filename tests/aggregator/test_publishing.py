@@ -102,12 +102,12 @@ def test_the_publisher_waits_for_a_batch_and_starts_anew_when_counts_went_down(t
 
 @pytest.mark.parametrize(
     ("share", "in_flight", "found"),
-    [(0.1, 13, [1, 1, 2, 2]), (0.1, 12, [1, 1, 1, 2]), (0.1, 0, [1, 1, 1, 1]), (0.0, 13, [1, 1, 1, 1])],
+    [(0.1, 7, [1, 1, 2, 2]), (0.1, 6, [1, 1, 1, 2]), (0.1, 0, [1, 1, 1, 1]), (0.0, 13, [1, 1, 1, 1])],
 )
 def test_the_publisher_takes_a_rest_unless_devices_may_soon_wait_for_it(
     tmp_path: Path, share: float, in_flight: int, found: list[int]
 ) -> None:
-    """Of 100 places 50, then 52, are used up; those in flight have a quarter of the others, or fewer."""
+    """Of 100 places 50, then 52, are used up; those in flight are an eighth of the others, or fewer."""
     settings = Settings(data=tmp_path / "data")
 
     async def run() -> list[int]:

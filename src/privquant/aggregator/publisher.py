@@ -19,7 +19,7 @@ from privquant.aggregator.store.operator_queries import is_shuffled, manifest_of
 from privquant.errors import ProtocolError
 from privquant.messages import Query
 
-_AHEAD = 4  # times as many as are in flight may come while the next queries are computed
+_AHEAD = 8  # times as many as are in flight may come while the next queries are computed
 
 
 class Publisher:
