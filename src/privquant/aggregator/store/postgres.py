@@ -232,23 +232,18 @@ class PostgresDeviceStore(DeviceStore):
         spends = [(i, a) for i, a in enumerate(asks) if isinstance(a, Spend)]
         rows = await db.fetch(_STATES, sorted({ask.campaign for ask in asks}), paced)
         states: dict[int, str] = {row[0]: row[1] for row in rows}
-        traffic: Traffic = {row[0]: [row[2], row[3]] for row in rows}
+        traffic: Traffic = {row[0]: [row[2], row[3]] for row in rows if row[2] is not None}
         for i, ask in enumerate(asks):
             if isinstance(ask, Admit):
                 outcomes[i] = await self._claim(db, ask, states.get(ask.campaign), traffic)
         if pins:
-            await self._pin(db, pins, outcomes, traffic, paced)
+            await self._pin(db, pins, outcomes, traffic)
         if spends:
             await self._spend(db, spends, states, outcomes)
         return [outcome for outcome in outcomes if outcome is not None]
 
     async def _pin(
-        self,
-        db: Any,
-        pins: list[tuple[int, Pin]],
-        outcomes: list[AskResult | None],
-        traffic: Traffic,
-        paced: list[int],
+        self, db: Any, pins: list[tuple[int, Pin]], outcomes: list[AskResult | None], traffic: Traffic
     ) -> None:
         # Of two asks for one token in a group the first offers its box; both are answered with what is stored.
         offers: dict[Key, Pin] = {}
@@ -265,7 +260,7 @@ class PostgresDeviceStore(DeviceStore):
                 [a.id for a in given],
                 [a.box for a in given],
                 [a.lease for a in given],
-                paced,
+                list(traffic),
             )
             made = {(row[0], row[1]) for row in rows}
             held = sorted(key for key in made if key not in known or known[key]["claim"])
