@@ -54,23 +54,27 @@ def write_tokens(server: ServerProcess, campaign: str, token: str, count: int, f
                 out.write(f"{secret} {token_hash(secret)}\n")
 
 
+def cpu_seconds(pid: int) -> float:
+    """Processor time of a process and all that it started and has not ended, and of those that ended."""
+    root = psutil.Process(pid)
+    living = [process.cpu_times() for process in (root, *root.children(recursive=True))]
+    return float(sum(times.user + times.system + times.children_user + times.children_system for times in living))
+
+
 class Usage(threading.Thread):
-    """Samples the memory of the server and its workers; knows their processor time."""
+    """Samples the memory of a server and all its processes."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
-        server = psutil.Process(pid)
-        self.processes = [server, *server.children()]
+        self._server = psutil.Process(pid)
         self.memory: list[int] = []
         self.going = True
-
-    def cpu(self) -> float:
-        return sum(sum(process.cpu_times()[:2]) for process in self.processes)
 
     def run(self) -> None:
         while self.going:
             with contextlib.suppress(psutil.NoSuchProcess):
-                self.memory.append(sum(process.memory_info().rss for process in self.processes) >> 20)
+                processes = (self._server, *self._server.children(recursive=True))
+                self.memory.append(sum(process.memory_info().rss for process in processes) >> 20)
             time.sleep(0.5)
 
 
@@ -85,8 +89,14 @@ def groups(metrics: str) -> dict[str, float]:
 
 
 def measure(
-    devices: int, connections: int, database: str, workers: int, pace: float | None = None
+    devices: int,
+    connections: int,
+    database: str,
+    workers: int,
+    pace: float | None = None,
+    beside: int | None = None,
 ) -> dict[str, Any]:
+    """beside: the database's first process, whose processor time is to be known too."""
     with tempfile.TemporaryDirectory(prefix="privquant-load-") as folder:
         data = Path(folder)
         ports = {"port": free_port(), "admin_port": free_port()}
@@ -106,7 +116,8 @@ def measure(
             write_tokens(server, campaign, token, devices, data / "tokens")
             program = str(build(data))
             usage = Usage(server.pid)
-            used = usage.cpu()
+            pids = [server.pid] + ([] if beside is None else [beside])
+            used = [cpu_seconds(pid) for pid in pids]
             usage.start()
             where = [str(settings.port), campaign, str(data / "tokens"), str(connections), str(TOP)]
             found: dict[str, Any] = json.loads(
@@ -114,7 +125,8 @@ def measure(
             )
             usage.going = False
             usage.join()
-            found["server_cpu_seconds"] = round(usage.cpu() - used, 1)
+            spent = [round(cpu_seconds(pid) - before, 2) for pid, before in zip(pids, used, strict=True)]
+            found |= dict(zip(("server_cpu_seconds", "database_cpu_seconds"), spent, strict=False))
             quarter = usage.memory[len(usage.memory) // 4]
             found["server_memory_mb"] = {"quarter": quarter, "end": usage.memory[-1], "max": max(usage.memory)}
             found |= groups(server.call("GET", "/metrics"))

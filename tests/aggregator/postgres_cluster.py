@@ -51,6 +51,11 @@ class PostgresCluster:
             )
         self.start()
 
+    @property
+    def pid(self) -> int:
+        """Of the postmaster."""
+        return int((self.folder / "postmaster.pid").read_text().split()[0])
+
     def new_database(self, name: str) -> str:
         """Its address."""
         self._run("createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", "privquant", name)
@@ -75,7 +80,7 @@ class PostgresCluster:
 
     def kill(self) -> None:
         """kill -9 of the postmaster and all its children, as when a machine dies but its disk does not."""
-        postmaster = int((self.folder / "postmaster.pid").read_text().split()[0])
+        postmaster = self.pid
         children = [
             int(found)
             for found in subprocess.run(

@@ -257,6 +257,18 @@ def test_who_was_called_in_vain_is_not_called_again_at_once() -> None:
     assert room.call(1, 1, 101.0 + REST) == [seat]
 
 
+@pytest.mark.parametrize("crowd_size", [0, MOST_HELD - 1, MOST_HELD + 1])
+def test_who_is_new_may_try_whatever_its_phase(crowd_size: int) -> None:
+    """What is said without the phase is what `may_try` says with any; in a larger crowd it is not said."""
+    crowd = Crowd()
+    for who in range(crowd_size):
+        crowd.wait(b"%d" % who, 0.0, 101.0, tried=True)
+    phases = [k * LONGEST_PERIOD / 64 for k in range(64)]
+    assert crowd.is_new(b"new") == all(crowd.may_try(b"new", phase, 101.5) for phase in phases)
+    assert crowd.is_new(b"new") == (crowd_size <= MOST_HELD)
+    assert not crowd.is_new(b"0") or crowd_size == 0
+
+
 def test_who_was_held_for_its_whole_turn_is_told_to_come_in_the_next() -> None:
     crowd = Crowd()
     assert crowd.may_try(b"a", 0.0, 101.0)

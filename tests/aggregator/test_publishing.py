@@ -100,10 +100,14 @@ def test_the_publisher_waits_for_a_batch_and_starts_anew_when_counts_went_down(t
     assert asyncio.run(run()) == [1, 1, 2, 3]
 
 
-@pytest.mark.parametrize(("share", "found"), [(0.1, [1, 1, 2]), (0.0, [1, 1, 1])])
-def test_the_publisher_takes_a_rest_unless_half_of_the_places_are_used_up(
-    tmp_path: Path, share: float, found: list[int]
+@pytest.mark.parametrize(
+    ("share", "in_flight", "found"),
+    [(0.1, 7, [1, 1, 2, 2]), (0.1, 6, [1, 1, 1, 2]), (0.1, 0, [1, 1, 1, 1]), (0.0, 13, [1, 1, 1, 1])],
+)
+def test_the_publisher_takes_a_rest_unless_devices_may_soon_wait_for_it(
+    tmp_path: Path, share: float, in_flight: int, found: list[int]
 ) -> None:
+    """Of 100 places 50, then 52, are used up; those in flight are an eighth of the others, or fewer."""
     settings = Settings(data=tmp_path / "data")
 
     async def run() -> list[int]:
@@ -119,8 +123,11 @@ def test_the_publisher_takes_a_rest_unless_half_of_the_places_are_used_up(
             published.append(campaign)
 
         publisher = Publisher(store, heard, pause=1e6)
+        async with engine.execution_options(writes=True).begin() as db:
+            for who in range(in_flight):
+                await db.exec_driver_sql("INSERT INTO flight (campaign, id, age) VALUES (1, ?, 2)", (b"f%d" % who,))
         seen = []
-        for start, count in ((0, 1_000), (1_000, 49), (1_049, 1)):  # 2 % more is a batch, 5 % half of the places
+        for start, count in ((0, 1_000), (1_000, 49), (1_049, 1), (1_050, 2)):  # 2 % more is a batch
             await report(store, 1, start, count)
             await publisher.turn()
             seen.append(len(published))

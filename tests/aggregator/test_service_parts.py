@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import io
 import json
 import logging
@@ -23,7 +24,7 @@ from privquant.aggregator.keys import KeyMissing, KeyRing, KeyUnusable
 from privquant.aggregator.settings import Settings, settings_from
 from privquant.aggregator.shuffle_campaigns import estimates_shown
 from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, Counts, Pin, Published, Unavailable, What
-from privquant.aggregator.tickets import TicketOffice, Unreadable
+from privquant.aggregator.tickets import Keyed, TicketOffice, Unreadable
 from privquant.domain import Grid
 from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import Query
@@ -62,6 +63,14 @@ def test_a_box_opens_for_its_token_alone_and_has_one_size() -> None:
     for office, hashed, box in ((OFFICE, OTHER, boxes[0]), (TicketOffice(b"t" * 32, COIN), HASH, boxes[0])):
         with pytest.raises(Unreadable):
             office.unseal(hashed, box)
+
+
+@pytest.mark.parametrize("size", [0, 1, 32, 64, 65, 200])
+def test_a_key_taken_in_once_gives_the_library_s_hmac(size: int) -> None:
+    key, message = random.Random(size).randbytes(size), random.Random(-size).randbytes(3 * size)
+    keyed = Keyed(key)
+    for text in (message, b"", message):  # what it was asked before leaves no trace in it
+        assert keyed.digest(text) == hmac.digest(key, text, "sha256")
 
 
 def test_waves_are_even() -> None:
@@ -135,6 +144,29 @@ def test_an_ask_is_answered_after_its_group_is_committed() -> None:
     events = asyncio.run(run())
     assert events[0] == "committed"
     assert events.count("answered") == 50
+
+
+@pytest.mark.parametrize(("moment", "sizes"), [(0.05, [4, 4]), (0.0, [4, 1, 3])])
+def test_a_group_smaller_than_the_last_waits_a_moment_where_it_is_told_to(moment: float, sizes: list[int]) -> None:
+    async def run() -> list[int]:
+        groups: list[int] = []
+
+        async def commit(asks: list[Ask]) -> list[AskResult]:
+            groups.append(len(asks))
+            await asyncio.sleep(0.01)
+            return [AskResult(What.COUNTED) for _ in asks]
+
+        group = GroupCommit(commit, moment=moment)
+        asks = [group.put(Pin(1, b"x", None, 0)) for _ in range(4)]
+        group.start()
+        await asyncio.gather(*asks)
+        first = group.put(Pin(1, b"x", None, 0))
+        await asyncio.sleep(0.005)  # the others come a little later
+        await asyncio.gather(first, *[group.put(Pin(1, b"x", None, 0)) for _ in range(3)])
+        await group.stop()
+        return groups
+
+    assert asyncio.run(run()) == sizes
 
 
 def test_a_group_the_store_did_not_take_is_refused_ask_by_ask_and_the_next_one_goes_on() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import MutableMapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from privquant.aggregator.bodies import SMALL_BODY, Hangup, Held, RequestBody
@@ -14,6 +15,11 @@ from privquant.wire import BATCHES, NOTICES, ROUTES, SHUFFLED_ROUTES, Route, rou
 
 MAX_OPERATOR_BODY = 1 << 20
 _DEVICE_ROUTES = (*ROUTES, *SHUFFLED_ROUTES)
+
+
+@lru_cache(64)  # few campaigns are answered at a time; a path is anybody's, and may be long
+def _device_route(path: str) -> tuple[str, Route] | None:
+    return route_of(path, _DEVICE_ROUTES)
 
 
 class AsgiApp:
@@ -30,7 +36,7 @@ class AsgiApp:
         if scope["type"] != "http":
             await self._api(scope, receive, send)
             return
-        route = route_of(scope["path"], _DEVICE_ROUTES) if self._devices else None
+        route = _device_route(scope["path"]) if self._devices else None
         answered = False
 
         async def watched(message: MutableMapping[str, Any]) -> None:

@@ -37,6 +37,7 @@ LONGEST_WAIT = 3_600
 
 _WRONG_LINK = "The campaign has no open link with this secret, or it needs a code and this is not the one"
 _CLAIMED = "All places of the open link are taken, some of them by devices that have not asked yet"
+_NEW, _KNOWN = Reply(201, wire.receipt_body(True)), Reply(200, wire.receipt_body(False))
 _LATE = "The place of the open link was not used in time and has gone to others; claim one again"
 
 
@@ -183,7 +184,7 @@ class DeviceRoutes:
         new = _counted(outcome)
         if new:
             view.refusals.counted()
-        return Reply(201 if new else 200, wire.receipt_body(new))
+        return _NEW if new else _KNOWN
 
     def _spend(self, view: CampaignView, report: wire.WireReport) -> Spend:
         hashed = _hash(report.token)

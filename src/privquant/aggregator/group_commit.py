@@ -1,5 +1,8 @@
 """Group commit: whatever asks arrive while one transaction runs make up the next one.
 
+Where processes share a store, each has its own groups, and a group costs the database the same however small it is.
+So a group that would be smaller than the last one may wait a moment for those who are about to ask.
+
 An ask is answered after the transaction that holds it has been committed, never before. A group that the store
 could not take is answered Unavailable, ask by ask; asking again is always right.
 """
@@ -18,14 +21,24 @@ R = TypeVar("R")
 
 
 class GroupCommit(Generic[A, R]):
-    """Feeds one store. `most` asks make a group; beyond `depth` waiting asks new ones are turned away."""
+    """Feeds one store. `most` asks make a group; beyond `depth` waiting asks new ones are turned away.
+
+    moment: seconds for which a group smaller than the last one waits.
+    """
 
     def __init__(
-        self, commit: Callable[[list[A]], Awaitable[list[R]]], *, most: int = 1_000, depth: int = 50_000
+        self,
+        commit: Callable[[list[A]], Awaitable[list[R]]],
+        *,
+        most: int = 1_000,
+        depth: int = 50_000,
+        moment: float = 0.0,
     ) -> None:
         self._commit = commit
         self._most = most
         self._depth = depth
+        self._moment = moment
+        self._last = 0
         self._waiting: deque[tuple[A, asyncio.Future[R]]] = deque()
         self._arrived = asyncio.Event()
         self._stopping = False
@@ -62,6 +75,9 @@ class GroupCommit(Generic[A, R]):
             await self._arrived.wait()
             self._arrived.clear()
             while self._waiting:
+                if self._moment and len(self._waiting) < self._last:
+                    await asyncio.sleep(self._moment)
+                self._last = len(self._waiting)
                 group = [self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))]
                 await self._answer(group)
 

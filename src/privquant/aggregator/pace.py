@@ -109,6 +109,10 @@ class Crowd:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    def is_new(self, token: bytes) -> bool:
+        """Whether this is its turn whatever its phase: it has not tried, and turns are as long as their period."""
+        return token not in self._waiting and period_of(len(self)) == HOLD
+
     def may_try(self, token: bytes, phase: float, now: float) -> bool:
         """Whether this is the token's turn, and it has not tried in it."""
         begun = self.turn(phase, now)

@@ -19,6 +19,8 @@ from privquant.aggregator.store.operator_queries import is_shuffled, manifest_of
 from privquant.errors import ProtocolError
 from privquant.messages import Query
 
+_AHEAD = 8  # times as many as are in flight may come while the next queries are computed
+
 
 class Publisher:
     """Keeps one protocol per open campaign; after a restart it is made again from the counts."""
@@ -49,7 +51,7 @@ class Publisher:
         rows = [row for row in await self._store.campaigns(live=True) if not is_shuffled(row.envelope)]
         for row in rows:
             told = self._protocols[row.id].protocol.heard if row.id in self._protocols else 0
-            due = row.heard >= self._due.get(row.id, 0) and self._in_time(row, told)
+            due = row.heard >= self._due.get(row.id, 0) and await self._in_time(row, told)
             if due or row.heard < told:
                 began = time.monotonic()
                 await self._publish(row)
@@ -61,11 +63,19 @@ class Publisher:
             self._soonest.pop(gone, None)
         return True
 
-    def _in_time(self, row: CampaignRow, told: int) -> bool:
-        """Not too soon after the last time, unless devices may wait for it: half of its places are used up."""
+    async def _in_time(self, row: CampaignRow, told: int) -> bool:
+        """Not too soon after the last time, unless devices may wait for it.
+
+        They may where half of the places are used up, and of the others there are no more than those in flight have
+        used meanwhile: a few times as many as there are.
+        """
         if time.monotonic() >= self._soonest.get(row.id, 0.0):
             return True
-        return row.pace > 0 and 2 * (row.heard - told) >= at_a_time(row.pace, told)
+        most = at_a_time(row.pace, told)
+        if row.pace == 0 or 2 * (row.heard - told) < most:
+            return False
+        in_flight = (await self._store.traffic(row.no)).in_flight
+        return most - (row.heard - told) <= _AHEAD * in_flight
 
     async def _publish(self, row: CampaignRow) -> None:
         counts = await self._store.counts(row.no)

@@ -33,6 +33,7 @@ from privquant.aggregator.store.migrate import migrate, open_engine
 from privquant.aggregator.store.operator_queries import manifest_of
 from privquant.aggregator.store.sqlite import SqliteDeviceStore
 from privquant.aggregator.turns import Turns
+from privquant.aggregator.workers import is_worker
 from privquant.wire import Manifest, fingerprint
 
 _SWEEP = 10.0  # seconds between two sweeps of what the database itself remembers
@@ -41,6 +42,7 @@ _HISTORY = 0.5
 _SNAPSHOT = 1.0  # seconds between two snapshots of a campaign
 _TICK = 4.0  # seconds; who was asked and stays away frees its place after the second tick
 _ANNOUNCE = 0.25
+_MOMENT = 0.005  # seconds; what a transaction of another worker takes
 _BREATH = 0.005  # seconds between two turns of what is done as soon as there is something to do
 _DEADLINES = 5.0
 _RETENTION = 60.0
@@ -72,7 +74,7 @@ class Service(Repeating):
         await migrate(self.engine)
         self.store = open_device_store(self.settings)
         metrics.Stepped.step = self.settings.snapshot_reports
-        self.group = GroupCommit(self._timed_commit)
+        self.group = GroupCommit(self._timed_commit, moment=_MOMENT if is_worker() else 0.0)
         self.cache = CampaignCache(self.store, self.keys)
         self.campaigns = Campaigns(
             self.engine,
@@ -176,7 +178,7 @@ class Service(Repeating):
         metrics.commits.observe(time.perf_counter() - started)
         metrics.groups.observe(len(asks))
         metrics.waiting.set(self.group.waiting)
-        if any(outcome.what is What.COUNTED for outcome in outcomes):
+        if self._leads and any(outcome.what is What.COUNTED for outcome in outcomes):
             self.turns.counted()
         return outcomes
 

@@ -2,8 +2,9 @@
 
 A request whose token has its turn and finds no place sits down in the waiting room until the turn's hold is over.
 Places open when the next queries are published or somebody stays away; this process looks whenever it has published
-or counted reports itself, and every `_LOOK` seconds for what others did, but only while somebody is held. Where
-those held wait for queries that follow from what was heard, the publisher is told not to wait for its time.
+or, as the one that publishes, counted reports itself, and every `_LOOK` seconds for what others did, but only while
+somebody is held. Where those held wait for queries that follow from what was heard, the publisher is told not to
+wait for its time.
 
 A held request ends when its client hangs up, when the campaign is paused or closed, and when the server stops.
 """
@@ -58,18 +59,24 @@ class Turns:
         """The outcome of an ask that needs a place; `RequestRefused` says when to come back."""
         if view.share == 0:
             return await self._group.put(await ask(None))
-        phase, now = view.office.phase(hashed), time.time()
-        turn = view.crowd.may_try(token, phase, now)
+        now = time.time()
+        turn = view.crowd.is_new(token) or view.crowd.may_try(token, view.office.phase(hashed), now)
         # Who has a query gets it again. A place that is free is for those held, if there are any.
         may_take = turn and view.no not in self._room
         result = await self._group.put(await ask(Pace(view.share, view.known, may_take)))
-        if result.what is What.WAIT and turn and not self._closed:
+        if result.what is not What.WAIT:
+            return self._served(view, token, result)
+        phase = view.office.phase(hashed)
+        if turn and not self._closed:
             view.crowd.wait(token, phase, now, tried=True)
             begun = view.crowd.turn(phase, now)
             result = await self._held(view, Seat(view.no, begun, view.office.lot(hashed, begun)), ask, gone)
         if result.what is What.WAIT:
             left = view.crowd.wait(token, phase, time.time(), tried=False)
             raise RequestRefused("not-yet", _CROWD, retry_after=left)
+        return self._served(view, token, result)
+
+    def _served(self, view: CampaignView, token: bytes, result: AskResult) -> AskResult:
         waited = view.crowd.leave(token, time.time())
         if result.what is What.PINNED:
             metrics.waits.observe(waited)
@@ -115,7 +122,7 @@ class Turns:
             self._room.leave(seat)
 
     def counted(self) -> None:
-        """Reports were counted by this process."""
+        """Reports were counted by this process, which publishes what follows from them."""
         if self._calls:
             self._news.set()
 

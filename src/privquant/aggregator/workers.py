@@ -177,9 +177,14 @@ class SupervisorLine:
         os._exit(1)
 
 
+def is_worker() -> bool:
+    """Whether this process shares its port with others."""
+    return _LISTENING in os.environ
+
+
 def inherited() -> tuple[Listeners, SupervisorLine] | None:
     """The listening sockets and the line to the supervisor, if this process is a worker."""
-    if _LISTENING not in os.environ:
+    if not is_worker():
         return None
     listening = Listeners(*(socket.socket(fileno=int(os.environ[name])) for name in (_LISTENING, _ADMIN)))
     return listening, SupervisorLine(socket.socket(fileno=int(os.environ[_SUPERVISOR])))

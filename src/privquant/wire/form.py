@@ -57,8 +57,7 @@ def canonical(form: Any) -> bytes:
     """The one byte string of a JSON value. Fractions, and whole numbers beyond 2^53, are refused."""
     _check_numbers(form)
     try:
-        text = json.dumps(form, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-        return text.encode("utf-8")
+        return _encoder.encode(form).encode("utf-8")
     except (TypeError, ValueError) as error:
         raise WireError(f"not canonical JSON: {error}") from error
 
@@ -95,6 +94,7 @@ def _whole(text: str) -> int:
     return int(text)
 
 
+_encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 _decoder = json.JSONDecoder(
     object_pairs_hook=_pairs, parse_float=_no_fraction, parse_constant=_no_fraction, parse_int=_whole
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from secrets import SystemRandom
 from typing import Any
 
@@ -31,14 +31,22 @@ from privquant.aggregator.store.migrate import PACE_LOCK, PUBLISHER_LOCK
 from privquant.aggregator.store.postgres_erase import TABLES, Renewed, rewrite
 from privquant.messages import Query
 
-_PIN = """
-INSERT INTO pin (campaign, id, box, lease)
-SELECT g.campaign, g.id, g.box, g.lease
-FROM unnest($1::int[], $2::bytea[], $3::bytea[], $4::int[]) AS g(campaign, id, box, lease)
-WHERE EXISTS (SELECT 1 FROM token t WHERE t.campaign = g.campaign AND t.id = g.id AND t.claim >= 0)
-  AND NOT EXISTS (SELECT 1 FROM spent s WHERE s.campaign = g.campaign AND s.id = g.id)
-ORDER BY g.campaign, g.id
-ON CONFLICT DO NOTHING RETURNING campaign, id
+# Of the pins that are made, those with a pace take off.
+_PIN = f"""
+WITH made AS (
+  INSERT INTO pin (campaign, id, box, lease)
+  SELECT g.campaign, g.id, g.box, g.lease
+  FROM unnest($1::int[], $2::bytea[], $3::bytea[], $4::int[]) AS g(campaign, id, box, lease)
+  WHERE EXISTS (SELECT 1 FROM token t WHERE t.campaign = g.campaign AND t.id = g.id AND t.claim >= 0)
+    AND NOT EXISTS (SELECT 1 FROM spent s WHERE s.campaign = g.campaign AND s.id = g.id)
+  ORDER BY g.campaign, g.id
+  ON CONFLICT DO NOTHING RETURNING campaign, id
+), taken_off AS (
+  INSERT INTO flight (campaign, id, age)
+  SELECT campaign, id, {sql.FRESH} FROM made WHERE campaign = ANY($5::int[]) ORDER BY campaign, id
+  ON CONFLICT (campaign, id) DO UPDATE SET age = {sql.FRESH}
+)
+SELECT campaign, id FROM made
 """
 _KNOWN = """
 SELECT g.campaign, g.id, p.box, s.id IS NOT NULL AS spent, t.claim, f.id IS NOT NULL AS flying
@@ -48,31 +56,31 @@ LEFT JOIN spent s ON s.campaign = g.campaign AND s.id = g.id
 LEFT JOIN token t ON t.campaign = g.campaign AND t.id = g.id
 LEFT JOIN flight f ON f.campaign = g.campaign AND f.id = g.id
 """
-_PACED = "SELECT pg_advisory_xact_lock($1, $2)"
 _TAKE_OFF = f"""
-INSERT INTO flight (campaign, id, age)
-SELECT g.campaign, g.id, {sql.FRESH} FROM unnest($1::int[], $2::bytea[]) AS g(campaign, id)
-ORDER BY g.campaign, g.id
+INSERT INTO flight (campaign, id, age) VALUES ($1, $2, {sql.FRESH})
 ON CONFLICT (campaign, id) DO UPDATE SET age = {sql.FRESH}
 """
 _KEEP = """
 UPDATE token t SET claim = 0 FROM unnest($1::int[], $2::bytea[]) AS g(campaign, id)
 WHERE t.campaign = g.campaign AND t.id = g.id AND t.claim > 0
 """
-_STATES = "SELECT no, state FROM campaign WHERE no = ANY($1::int[]) FOR SHARE"
-_SPEND = """
-INSERT INTO spent (campaign, id)
-SELECT g.campaign, g.id FROM unnest($1::int[], $2::bytea[]) AS g(campaign, id)
-ORDER BY g.campaign, g.id
-ON CONFLICT DO NOTHING RETURNING campaign, id
+# What is counted is counted for campaigns with a pace only.
+_STATES = f"""
+SELECT c.no, c.state, t.heard, t.flying FROM campaign c LEFT JOIN LATERAL (
+  {sql.IN_FLIGHT.replace("?1", "c.no")}
+) AS t(heard, flying) ON c.no = ANY($2::int[])
+WHERE c.no = ANY($1::int[]) ORDER BY c.no FOR SHARE OF c
 """
-_UNPIN = """
-WITH landed AS (
-  DELETE FROM flight f USING unnest($1::int[], $2::bytea[]) AS g(campaign, id)
-  WHERE f.campaign = g.campaign AND f.id = g.id
+_SPEND = """
+WITH g AS (
+  SELECT * FROM unnest($1::int[], $2::bytea[]) AS u(campaign, id)
+), landed AS (
+  DELETE FROM flight f USING g WHERE f.campaign = g.campaign AND f.id = g.id
+), unpinned AS (
+  DELETE FROM pin p USING g WHERE p.campaign = g.campaign AND p.id = g.id
 )
-DELETE FROM pin p USING unnest($1::int[], $2::bytea[]) AS g(campaign, id)
-WHERE p.campaign = g.campaign AND p.id = g.id
+INSERT INTO spent (campaign, id) SELECT campaign, id FROM g ORDER BY campaign, id
+ON CONFLICT DO NOTHING RETURNING campaign, id
 """
 _REPORT = """
 INSERT INTO tail (campaign, phase, arm, coin, threshold, bit)
@@ -119,6 +127,9 @@ _AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 _GONE = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 
 _PROBE_SECONDS = 5.0
+# To plan a group's statements anew takes the database as long as to run them. A plan that is kept may be one of a
+# moment when the tables were empty; it must not be to read them from end to end.
+_PLANNER = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
 
 _ELSEWHERE = (
     "no byte of its rows is left in the files of tables and indexes; PostgreSQL's write-ahead log until its "
@@ -144,6 +155,13 @@ def _has_place(ask: Pin, known: Any, traffic: Traffic) -> bool:
     return True
 
 
+class _Connection(asyncpg.Connection):  # type: ignore[misc]
+    """One of a pool, which has nothing to be reset after use: all that is set is set for a transaction."""
+
+    def get_reset_query(self) -> str:
+        return ""
+
+
 class PostgresDeviceStore(DeviceStore):
     """A small pool for groups, and one connection of its own for the publisher's lock."""
 
@@ -160,7 +178,13 @@ class PostgresDeviceStore(DeviceStore):
         async with self._opening:
             if self._pool is None:
                 self._pool = await asyncpg.create_pool(
-                    self._dsn, min_size=1, max_size=4, timeout=5, command_timeout=30
+                    self._dsn,
+                    min_size=1,
+                    max_size=4,
+                    timeout=5,
+                    command_timeout=30,
+                    connection_class=_Connection,
+                    server_settings=_PLANNER,
                 )
             return self._pool
 
@@ -186,39 +210,37 @@ class PostgresDeviceStore(DeviceStore):
         raise Unavailable("PostgreSQL gave the transaction up five times over locks")
 
     async def _transact(self, db: Any, asks: list[Ask]) -> list[AskResult]:
-        async with db.transaction():
-            return await self._apply(db, asks)  # returns after the commit, which ends the block
+        """One transaction. First it locks the paces it needs, in one order, so nobody waits for us who holds one.
 
-    async def _apply(self, db: Any, asks: list[Ask]) -> list[AskResult]:
+        Nobody else adds to what is counted after that.
+        """
+        paced = sorted({ask.campaign for ask in asks if isinstance(ask, Pin | Admit) and ask.pace is not None})
+        locks = "".join(f"; SELECT pg_advisory_xact_lock({PACE_LOCK}, {number})" for number in paced)
+        await db.execute(f"BEGIN{locks}")  # in one trip; numbers are the store's own
+        try:
+            outcomes = await self._apply(db, asks, paced)
+        except BaseException:
+            with suppress(*_GONE):
+                await db.execute("ROLLBACK")
+            raise
+        await db.execute("COMMIT")
+        return outcomes
+
+    async def _apply(self, db: Any, asks: list[Ask], paced: list[int]) -> list[AskResult]:
         outcomes: list[AskResult | None] = [None] * len(asks)
         pins = [(i, a) for i, a in enumerate(asks) if isinstance(a, Pin)]
         spends = [(i, a) for i, a in enumerate(asks) if isinstance(a, Spend)]
-        claims = [(i, a) for i, a in enumerate(asks) if isinstance(a, Admit)]
-        traffic = await self._traffic(db, asks)
-        states: dict[int, str] = {}
-        if spends or claims:
-            numbers = sorted({a.campaign for _, a in spends} | {a.campaign for _, a in claims})
-            states = {row[0]: row[1] for row in await db.fetch(_STATES, numbers)}
-        for i, claim in claims:
-            outcomes[i] = await self._claim(db, claim, states.get(claim.campaign), traffic)
+        rows = await db.fetch(_STATES, sorted({ask.campaign for ask in asks}), paced)
+        states: dict[int, str] = {row[0]: row[1] for row in rows}
+        traffic: Traffic = {row[0]: [row[2], row[3]] for row in rows if row[2] is not None}
+        for i, ask in enumerate(asks):
+            if isinstance(ask, Admit):
+                outcomes[i] = await self._claim(db, ask, states.get(ask.campaign), traffic)
         if pins:
             await self._pin(db, pins, outcomes, traffic)
         if spends:
             await self._spend(db, spends, states, outcomes)
         return [outcome for outcome in outcomes if outcome is not None]
-
-    async def _traffic(self, db: Any, asks: list[Ask]) -> Traffic:
-        """Heard and in flight, for every campaign whose pace this group needs; nobody else adds to them meanwhile.
-
-        These locks are the first of the transaction and taken in one order, so nobody waits for us who holds one.
-        """
-        paced = {ask.campaign for ask in asks if isinstance(ask, Pin | Admit) and ask.pace is not None}
-        traffic: Traffic = {}
-        for campaign in sorted(paced):
-            await db.execute(_PACED, PACE_LOCK, campaign)
-            heard, flying = await db.fetchrow(sql.for_postgres(sql.IN_FLIGHT), campaign)
-            traffic[campaign] = [heard, flying]
-        return traffic
 
     async def _pin(
         self, db: Any, pins: list[tuple[int, Pin]], outcomes: list[AskResult | None], traffic: Traffic
@@ -238,9 +260,9 @@ class PostgresDeviceStore(DeviceStore):
                 [a.id for a in given],
                 [a.box for a in given],
                 [a.lease for a in given],
+                list(traffic),
             )
             made = {(row[0], row[1]) for row in rows}
-            await self._take_off(db, sorted(key for key in made if offers[key].pace is not None))
             held = sorted(key for key in made if key not in known or known[key]["claim"])
             if held:
                 await db.execute(_KEEP, [k[0] for k in held], [k[1] for k in held])
@@ -270,10 +292,6 @@ class PostgresDeviceStore(DeviceStore):
         rows = await db.fetch(_KNOWN, [k[0] for k in keys], [k[1] for k in keys])
         return {(row[0], row[1]): row for row in rows}
 
-    async def _take_off(self, db: Any, keys: list[Key]) -> None:
-        if keys:
-            await db.execute(_TAKE_OFF, [k[0] for k in keys], [k[1] for k in keys])
-
     async def _spend(
         self, db: Any, spends: list[tuple[int, Spend]], states: dict[int, str], outcomes: list[AskResult | None]
     ) -> None:
@@ -288,7 +306,6 @@ class PostgresDeviceStore(DeviceStore):
         if live:
             numbers, ids = [k[0] for k in live], [k[1] for k in live]
             new = {(row[0], row[1]) for row in await db.fetch(_SPEND, numbers, ids)}
-            await db.execute(_UNPIN, numbers, ids)
         fresh = [live[key] for key in new]
         if fresh:
             self._random.shuffle(fresh)
@@ -325,7 +342,7 @@ class PostgresDeviceStore(DeviceStore):
             return AskResult(What.HAS)
         await db.execute(_TAKE, ask.campaign)
         if ask.pace is not None:
-            await self._take_off(db, [key])
+            await db.execute(_TAKE_OFF, *key)
             traffic[ask.campaign][1] += 1
         return AskResult(What.COUNTED)
 

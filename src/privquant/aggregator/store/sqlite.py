@@ -12,7 +12,6 @@ import os
 import sqlite3
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -46,18 +45,19 @@ INSERT INTO pin (campaign, id, box, lease)
 SELECT ?1, ?2, ?3, ?4
 WHERE EXISTS (SELECT 1 FROM token WHERE campaign = ?1 AND id = ?2 AND claim >= 0)
   AND NOT EXISTS (SELECT 1 FROM spent WHERE campaign = ?1 AND id = ?2)
-ON CONFLICT DO NOTHING RETURNING 1
+ON CONFLICT DO NOTHING RETURNING (SELECT claim FROM token WHERE campaign = ?1 AND id = ?2)
 """
-_PIN_OF = "SELECT box FROM pin WHERE campaign = ? AND id = ?"
-_IS_SPENT = "SELECT 1 FROM spent WHERE campaign = ? AND id = ?"
-_CLAIM_OF = "SELECT claim FROM token WHERE campaign = ? AND id = ?"
-_KEEP = "UPDATE token SET claim = 0 WHERE campaign = ? AND id = ? AND claim > 0"
-_FLYING = "SELECT count(*) FROM flight WHERE campaign = ?"
-_IS_FLYING = "SELECT 1 FROM flight WHERE campaign = ? AND id = ?"
-_TAKE_OFF = f"INSERT INTO flight (campaign, id, age) VALUES (?, ?, {sql.FRESH}) ON CONFLICT DO NOTHING"
-_STAY_UP = f"UPDATE flight SET age = {sql.FRESH} WHERE campaign = ? AND id = ?"
+_KNOWN = """
+SELECT EXISTS (SELECT 1 FROM spent WHERE campaign = ?1 AND id = ?2),
+  (SELECT box FROM pin WHERE campaign = ?1 AND id = ?2), (SELECT claim FROM token WHERE campaign = ?1 AND id = ?2)
+"""
+_KEEP = "UPDATE token SET claim = 0 WHERE campaign = ? AND id = ?"
+_FLYING = "SELECT id FROM flight WHERE campaign = ?"
+_TAKE_OFF = f"""
+INSERT INTO flight (campaign, id, age) VALUES (?, ?, {sql.FRESH}) ON CONFLICT DO UPDATE SET age = {sql.FRESH}
+"""
 _LAND = "DELETE FROM flight WHERE campaign = ? AND id = ?"
-_SPEND = "INSERT INTO spent (campaign, id) VALUES (?, ?) ON CONFLICT DO NOTHING RETURNING 1"
+_SPEND = "INSERT INTO spent (campaign, id) VALUES (?, ?) ON CONFLICT DO NOTHING"
 _UNPIN = "DELETE FROM pin WHERE campaign = ? AND id = ?"
 _REPORT = "INSERT INTO tail (campaign, phase, arm, coin, threshold, bit) VALUES (?, ?, ?, ?, ?, ?)"
 _IS_FULL = "SELECT taken >= places FROM link WHERE campaign = ?"
@@ -88,71 +88,68 @@ def _connect(file: Path) -> sqlite3.Connection:
     return connection
 
 
-class _Heard:
-    """How many reports each campaign has, kept by the one connection that adds to them.
+class _Traffic:
+    """How many reports each campaign has, and who is in flight, as the one connection that changes them knows it.
 
     To count them takes as long as some asks do. What another connection changes is seen by SQLite's own number of
-    such changes, and then they are counted again.
+    such changes, and then all is read again. Rows of those in flight are written once a transaction, at its end.
     """
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
         self._version = -1
-        self._counted: dict[int, int] = {}
+        self._heard: dict[int, int] = {}
+        self._flying: dict[int, set[bytes]] = {}
+        self._touched: dict[tuple[int, bytes], None] = {}
 
     def begin(self) -> None:
         """A transaction has begun, so nobody else changes anything until it ends."""
         (version,) = self._db.execute("PRAGMA data_version").fetchone()
         if version != self._version:
+            self.forget()
             self._version = version
-            self._counted.clear()
-
-    def of(self, campaign: int) -> int:
-        if campaign not in self._counted:
-            self._counted[campaign] = self._db.execute(sql.HEARD, (campaign,)).fetchone()[0]
-        return self._counted[campaign]
-
-    def add(self, landed: Counter[int]) -> None:
-        """A transaction with so many reports was committed."""
-        for campaign, reports in landed.items():
-            if campaign in self._counted:
-                self._counted[campaign] += reports
 
     def forget(self) -> None:
-        """It is not known how a transaction ended."""
-        self._counted.clear()
-
-
-class _Traffic:
-    """What one transaction knows of the pace of its campaigns: counted once, then kept up to date."""
-
-    def __init__(self, db: sqlite3.Connection, heard: _Heard) -> None:
-        self._db = db
-        self._heard = heard
-        self._flying: dict[int, int] = {}
-        self.landed: Counter[int] = Counter()  # reports of this transaction; their rows are written at its end
+        """Something else was changed, or it is not known how a transaction ended."""
+        self._heard.clear()
+        self._flying.clear()
+        self._touched.clear()
 
     def has_place(self, campaign: int, token: bytes, pace: Pace | None) -> bool:
         if pace is None:
             return True
-        if campaign not in self._flying:
-            self._flying[campaign] = self._db.execute(_FLYING, (campaign,)).fetchone()[0]
-        if pace.places(self._heard.of(campaign) + self.landed[campaign], self._flying[campaign]) > 0:
-            return True
-        return self._db.execute(_IS_FLYING, (campaign, token)).fetchone() is not None
+        flying = self._in_flight(campaign)
+        return pace.places(self._heard_of(campaign), len(flying)) > 0 or token in flying
 
     def take_off(self, campaign: int, token: bytes) -> None:
-        if self._db.execute(_TAKE_OFF, (campaign, token)).rowcount:
-            self._flying[campaign] += 1
-        else:
-            self._db.execute(_STAY_UP, (campaign, token))
+        self._in_flight(campaign).add(token)
+        self._touched[campaign, token] = None
 
     def land(self, campaign: int, token: bytes) -> None:
-        """A report was counted."""
-        self.landed[campaign] += 1
-        landed = self._db.execute(_LAND, (campaign, token)).rowcount
-        if campaign in self._flying:
-            self._flying[campaign] -= landed
+        """A report was counted; its own row is written at the end of the transaction."""
+        self._heard[campaign] = self._heard_of(campaign) + 1
+        flying = self._in_flight(campaign)
+        if token in flying:
+            flying.remove(token)
+            self._touched[campaign, token] = None
+
+    def write(self) -> None:
+        """The rows of who took off or landed, before the transaction is committed."""
+        up = [key for key in self._touched if key[1] in self._flying[key[0]]]
+        down = [key for key in self._touched if key[1] not in self._flying[key[0]]]
+        self._touched.clear()
+        self._db.executemany(_TAKE_OFF, up)
+        self._db.executemany(_LAND, down)
+
+    def _heard_of(self, campaign: int) -> int:
+        if campaign not in self._heard:
+            self._heard[campaign] = self._db.execute(sql.HEARD, (campaign,)).fetchone()[0]
+        return self._heard[campaign]
+
+    def _in_flight(self, campaign: int) -> set[bytes]:
+        if campaign not in self._flying:
+            self._flying[campaign] = {row[0] for row in self._db.execute(_FLYING, (campaign,))}
+        return self._flying[campaign]
 
 
 class SqliteDeviceStore(DeviceStore):
@@ -167,7 +164,7 @@ class SqliteDeviceStore(DeviceStore):
         self._file = file
         found = os.stat(file)
         self._identity = (found.st_dev, found.st_ino)
-        self._heard = _Heard(self._db)
+        self._traffic = _Traffic(self._db)
         self._db.execute("PRAGMA busy_timeout=0")  # waiting is done by the event loop
 
     async def commit(self, asks: list[Ask]) -> list[AskResult]:
@@ -175,18 +172,16 @@ class SqliteDeviceStore(DeviceStore):
             try:
                 self._check_place()
                 await self._begin()
-                traffic = _Traffic(self._db, self._heard)
-                self._heard.begin()
-                outcomes = self._apply(asks, traffic)
+                self._traffic.begin()
+                outcomes = self._apply(asks)
                 await self._on_writer(lambda: self._db.execute("COMMIT"))
-                self._heard.add(traffic.landed)
-            except asyncio.CancelledError:
-                self._heard.forget()
-                raise
             except sqlite3.Error as error:
-                self._heard.forget()
+                self._traffic.forget()
                 await self._on_writer(self._roll_back)
                 raise Unavailable(f"the SQLite store did not take the transaction: {error}") from error
+            except BaseException:
+                self._traffic.forget()
+                raise
         return outcomes
 
     async def _begin(self) -> None:
@@ -205,80 +200,87 @@ class SqliteDeviceStore(DeviceStore):
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
 
-    def _apply(self, asks: list[Ask], traffic: _Traffic) -> list[AskResult]:
+    def _apply(self, asks: list[Ask]) -> list[AskResult]:
         run = self._db.execute
         states: dict[int, str | None] = {}
         for number in {ask.campaign for ask in asks}:
             row = run(_STATE, (number,)).fetchone()
             states[number] = None if row is None else row[0]
-        outcomes, rows = [], []
+        outcomes: list[AskResult] = []
+        counted: list[Spend] = []
         for ask in asks:
             if isinstance(ask, Spend):
-                outcome = self._spend(ask, states[ask.campaign], traffic)
+                outcome = self._spend(ask, states[ask.campaign])
                 if outcome.what is What.COUNTED:
-                    q = ask.query
-                    rows.append((ask.campaign, q.phase, q.arm, q.coin, q.threshold, ask.bit))
+                    counted.append(ask)
             elif isinstance(ask, Pin):
-                outcome = self._pin(ask, traffic)
+                outcome = self._pin(ask)
             else:
-                outcome = self._claim(ask, states[ask.campaign], traffic)
+                outcome = self._claim(ask, states[ask.campaign])
             outcomes.append(outcome)
-        self._random.shuffle(rows)
-        self._db.executemany(_REPORT, rows)
+        self._db.executemany(_UNPIN, [(ask.campaign, ask.id) for ask in counted])
+        self._traffic.write()
+        self._random.shuffle(counted)
+        queries = [(ask.campaign, ask.query, ask.bit) for ask in counted]
+        self._db.executemany(_REPORT, [(no, q.phase, q.arm, q.coin, q.threshold, bit) for no, q, bit in queries])
         return outcomes
 
-    def _spend(self, ask: Spend, state: str | None, traffic: _Traffic) -> AskResult:
+    def _spend(self, ask: Spend, state: str | None) -> AskResult:
         key = (ask.campaign, ask.id)
         if state not in ("open", "paused"):
-            spent = self._db.execute(_IS_SPENT, key).fetchone() is not None
-            return AskResult(What.SPENT if spent else What.CLOSED)
-        new = self._db.execute(_SPEND, key).fetchone() is not None
-        if new:
-            self._db.execute(_UNPIN, key)
-            traffic.land(*key)
-        return AskResult(What.COUNTED if new else What.SPENT)
-
-    def _pin(self, ask: Pin, traffic: _Traffic) -> AskResult:
-        run, key = self._db.execute, (ask.campaign, ask.id)
-        room = ask.box is not None and traffic.has_place(*key, ask.pace)
-        if room and run(_PIN, (*key, ask.box, ask.lease)).fetchone() is not None:
-            run(_KEEP, key)
-            if ask.pace is not None:
-                traffic.take_off(*key)
-            return AskResult(What.PINNED, ask.box)
-        row = run(_PIN_OF, key).fetchone()
-        if row is not None:
-            return AskResult(What.HAS, row[0])
-        if run(_IS_SPENT, key).fetchone() is not None:
+            return AskResult(What.SPENT if self._known(key)[0] else What.CLOSED)
+        if not self._db.execute(_SPEND, key).rowcount:
             return AskResult(What.SPENT)
-        claim = run(_CLAIM_OF, key).fetchone()
+        self._traffic.land(*key)
+        return AskResult(What.COUNTED)
+
+    def _pin(self, ask: Pin) -> AskResult:
+        key = (ask.campaign, ask.id)
+        if ask.box is not None and self._traffic.has_place(*key, ask.pace):
+            row = self._db.execute(_PIN, (*key, ask.box, ask.lease)).fetchone()
+            if row is not None:
+                if row[0]:
+                    self._db.execute(_KEEP, key)
+                if ask.pace is not None:
+                    self._traffic.take_off(*key)
+                return AskResult(What.PINNED, ask.box)
+        spent, box, claim = self._known(key)
+        if spent:
+            return AskResult(What.SPENT)
+        if box is not None:
+            return AskResult(What.HAS, box)
         if claim is None:
             return AskResult(What.UNKNOWN)
-        if claim[0] < 0:
+        if claim < 0:
             return AskResult(What.EXPIRED)
         return AskResult(What.NONE if ask.box is None else What.WAIT)
 
-    def _claim(self, ask: Admit, state: str | None, traffic: _Traffic) -> AskResult:
+    def _known(self, key: tuple[int, bytes]) -> Any:
+        """What the tables say of a token: whether it is spent, the query it was given, its claim."""
+        return self._db.execute(_KNOWN, key).fetchone()
+
+    def _claim(self, ask: Admit, state: str | None) -> AskResult:
         run, key = self._db.execute, (ask.campaign, ask.id)
-        claim = run(_CLAIM_OF, key).fetchone()
-        if claim is not None and claim[0] >= 0:
+        _, _, claim = self._known(key)
+        if claim is not None and claim >= 0:
             return AskResult(What.HAS)
         if state != "open":
             return AskResult(What.CLOSED)
         if run(_IS_FULL, (ask.campaign,)).fetchone()[0]:
             return AskResult(What.WAIT if run(_MAY_EXPIRE, (ask.campaign,)).fetchone()[0] else What.FULL)
-        if not traffic.has_place(*key, ask.pace):
+        if not self._traffic.has_place(*key, ask.pace):
             return AskResult(What.WAIT)
         run(_TAKE, (ask.campaign,))
         run(_ADMIT, (*key, ask.term))
         if ask.pace is not None:
-            traffic.take_off(*key)
+            self._traffic.take_off(*key)
         return AskResult(What.COUNTED)
 
     async def tick(self, minute: int) -> None:
         if not (await self._read(sql.TICK_DUE, minute))[0][0]:
             return
         async with self._lock:
+            self._traffic.forget()
             try:
                 await self._begin()
                 for statement in _TICK:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privquant._numba import njit
+from privquant._numba import compiled_form, njit
 from privquant.protocols.isotonic.prior import Search, prior_mass
 
 Floats = NDArray[np.float64]
@@ -101,9 +101,16 @@ def place_of(rising: NDArray[np.int64], first: int, last: int, threshold: int) -
     return first
 
 
-@njit(cache=True)
 def _make_way(column: Floats | NDArray[np.int64], at: NDArray[np.int64], fresh: int, count: int) -> None:
     """Move what stands at at[i] .. at[i + 1] - 1 by i + 1: a free place before each at[i]."""
+    for i in range(fresh - 1, -1, -1):
+        column[at[i] + i + 1 : count + i + 1] = column[at[i] : count]
+        count = at[i]
+
+
+@compiled_form(_make_way)
+def _make_way_one_by_one(column: Floats | NDArray[np.int64], at: NDArray[np.int64], fresh: int, count: int) -> None:
+    """The same without a copy of what overlaps."""
     for i in range(fresh - 1, -1, -1):
         for k in range(count - 1, at[i] - 1, -1):
             column[k + i + 1] = column[k]
