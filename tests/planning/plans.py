@@ -2,6 +2,7 @@
 
 `python plans.py 40 2000 typical` (from this folder) prints one line a plan, `... typical 0 20` the first twenty of
 them; the plans are the same for any number of runs. `python plans.py shapes 12 1000` has each shape's own success.
+What is said of lumpy data is an average over a family: `python plans.py lumpy 15 200` runs each plan on all of it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import numpy as np
 from privquant.domain import Integers
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.runner import run_cells
+from privquant.lab.experiment.source import Drawn
 from privquant.lab.experiment.template import Registered
 from privquant.lab.sample import Draw, Sample
 from privquant.lab.studies.cliff import Cliff
+from privquant.lab.studies.settings import LUMPY
 from privquant.planning.calibration import calibration
 from privquant.planning.solving import Job, by_measurement, solve
 
@@ -64,7 +67,7 @@ UNSEEN = {
 
 
 # The largest alphas planned for: a cliff is found from afar only.
-LARGEST = {"typical": 0.08, "hardest": 0.3}
+LARGEST = {"typical": 0.08, "lumpy": 0.08, "hardest": 0.3}
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,8 @@ class Planned:
     def source(self):
         if self.kind == "hardest":
             return Cliff(self.users, self.size, self.quantile, self.alpha)
+        if self.kind == "lumpy":
+            return Drawn(self.shape, self.users, self.size)
         return Unseen(self.shape, self.users, self.size)
 
     def cell(self, runs):
@@ -137,7 +142,8 @@ def random_plans(count, seed, kind="typical"):
         # Beyond these the planner itself says that the plan is of little use.
         if not 0.0 < alpha < min(LARGEST[kind], 0.8 * min(q, 1.0 - q)):
             continue
-        shape = "cliff" if kind == "hardest" else list(UNSEEN)[len(made) % len(UNSEEN)]
+        shapes = {"typical": tuple(UNSEEN), "lumpy": LUMPY, "hardest": ("cliff",)}[kind]
+        shape = shapes[len(made) % len(shapes)]
         users = users_planned(kind, q, epsilon, size, alpha, confidence)
         made.append(Planned(kind, shape, q, epsilon, size, alpha, confidence, users))
     return made
@@ -174,6 +180,15 @@ if __name__ == "__main__":
             spread.append(max(found.var(ddof=1) - noise, 0.0) ** 0.5)
             print(line(one, found.mean()), f"between shapes {spread[-1]:.3f}:", *np.round(found, 3), flush=True)
         print(f"deviation between shapes: {np.median(spread):.3f} in half of the plans, at most {max(spread):.3f}")
+    elif sys.argv[1] == "lumpy":
+        count, runs = map(int, sys.argv[2:4])
+        off = []
+        for one in random_plans(count, 40, "lumpy"):
+            found = successes([replace(one, shape=shape) for shape in LUMPY], runs, 41)
+            off.append(np.mean(found) - one.confidence)
+            each = " ".join(f"{shape} {success:.2f}" for shape, success in zip(LUMPY, found, strict=True))
+            print(line(replace(one, shape="all"), np.mean(found)), each, flush=True)
+        print(summary("lumpy", off))
     else:
         count, runs, kind = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
         first, last = map(int, sys.argv[4:6]) if len(sys.argv) > 5 else (0, count)

@@ -12,7 +12,8 @@ from privquant.planning.targets import DEFAULT, Target
 
 ABOUT = (
     "typical: values spread smoothly around the quantile, as times, distances or unrounded pay are.",
-    "lumpy: rounded or repeated values, many zeros, gaps, or all values in a tiny part of the domain.",
+    "lumpy: rounded or repeated values, many zeros, gaps, or all values in a tiny part of the domain; an average "
+    "over such data, of which some fare far worse.",
     "hardest: made to mislead; nearly all sit at the two ends of the domain and the quantile on a single value.",
 )
 """What the three kinds of data are."""

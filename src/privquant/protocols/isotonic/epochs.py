@@ -9,9 +9,11 @@ one and the same population, so one monotone F fits them all. For a window W of 
     D(W) = l(W) + l(rest) - l(all),     l the largest log-likelihood of any monotone rates,
 
 says how much better two populations fit than one; neighbouring thresholds are taken together, so that there are at
-most 64 rates. While the largest D passes a cut its window is dropped, never more than `MOST` of all reports. The
-decision is made anew from all counts each time an epoch closes, so a window dropped early comes back when later
-reports agree with it.
+most 64 rates. While a D passes the cut of its window, the window furthest beyond is dropped, never more than `MOST`
+of all reports. From a third of the run on the cut is lower the later a window begins: a search that has settled
+asks at few ranks, so that honest parts of it contradict each other less; and what the last users say nobody is
+asked about again. The decision is made anew from all counts each time an epoch closes, so a window dropped early
+comes back when later reports agree with it.
 
 Anchors. One report in twenty asks again at a threshold asked before, outside of where the search now looks, each
 side alike: what early liars decided would otherwise never be asked again.
@@ -48,9 +50,13 @@ _WIDEST = 5
 _BINS = 64
 # Evidence (in nats) beyond which a window is dropped, and beyond which an alarm is raised, for one quantile and
 # runs up to _SMALL. Honest evidence grows by about _GROWTH for e times as many reports; and for twice as many
-# quantiles, which ask at more ranks, by about _MORE and 1 more for e times as many reports. Both levels do so too.
-CUT = 16.5
+# quantiles, which ask at more ranks, by about _MORE and 1 more for e times as many reports. All levels do so too.
+CUT = 17.5
 ALARM = 36.0
+# The cut for a window that begins with the last epoch, and how much more it is for one that begins with the run:
+# in between in proportion, and never more than CUT.
+LAST_CUT = 11.0
+_EARLIER = 10.0
 # Honest runs that were simulated without one alarm (benchmarks/false_alarms.py).
 HONEST_RUNS = 100_000
 _SMALL = 2500.0
@@ -251,8 +257,9 @@ def binned(arrivals: Arrivals, closed: int) -> tuple[Floats, Floats]:
 
 
 @njit(cache=True)
-def worst_window(reports: Floats, ones: Floats, kept: Flags) -> tuple[float, int, int]:
-    """(D, first epoch, last epoch) of the window among the kept epochs that contradicts the other kept ones most.
+def worst_window(reports: Floats, ones: Floats, kept: Flags, cuts: Floats) -> tuple[float, float, int, int]:
+    """The largest D of any window among the kept epochs against the other kept ones; and of the window that is
+    furthest beyond the cut of the epoch it begins with: by how much (0.0 if none is), first epoch, last epoch.
 
     Epochs dropped before are bridged: a window is of neighbours among those kept. Windows of more than a third of
     the epochs kept are not looked at.
@@ -271,7 +278,8 @@ def worst_window(reports: Floats, ones: Floats, kept: Flags) -> tuple[float, int
             add_to(all_n, reports[epoch], 1.0)
             add_to(all_s, ones[epoch], 1.0)
     together = _likelihood(all_n, all_s, block_n, block_s)
-    worst = 0.0
+    largest = 0.0
+    furthest = 0.0
     first = -1
     last = -1
     widest = min(_WIDEST, judged // 3)
@@ -286,11 +294,22 @@ def worst_window(reports: Floats, ones: Floats, kept: Flags) -> tuple[float, int
             add_to(rest_n, reports[at[end]], -1.0)
             add_to(rest_s, ones[at[end]], -1.0)
             apart = _likelihood(n, s, block_n, block_s) + _likelihood(rest_n, rest_s, block_n, block_s)
-            if apart - together > worst:
-                worst = apart - together
+            largest = max(largest, apart - together)
+            if apart - together - cuts[at[start]] > furthest:
+                furthest = apart - together - cuts[at[start]]
                 first = at[start]
                 last = at[end]
-    return worst, first, last
+    return largest, furthest, first, last
+
+
+@njit(cache=True)
+def cuts_of(epochs: int, reports: float, quantiles: int) -> Floats:
+    """Beyond which evidence a window is dropped, by the epoch it begins with."""
+    cuts = np.empty(epochs)
+    for epoch in range(epochs):
+        level = LAST_CUT + _EARLIER * (epochs - 1 - epoch) / max(epochs - 1, 1)
+        cuts[epoch] = beyond(min(CUT, level), reports, quantiles)
+    return cuts
 
 
 @njit(cache=True)
@@ -312,12 +331,12 @@ def choose_kept(arrivals: Arrivals, closed: int, kept: Flags) -> float:
         judged[epoch] = in_epoch[epoch] > 0.0
         heard += in_epoch[epoch]
     allowed = MOST * heard
-    cut = beyond(CUT, heard, arrivals.quantiles)
+    cuts = cuts_of(kept.size, heard, arrivals.quantiles)
     largest = 0.0
     while True:
-        evidence, first, last = worst_window(reports, ones, judged)
+        evidence, excess, first, last = worst_window(reports, ones, judged, cuts)
         largest = max(largest, evidence)
-        if evidence <= cut:
+        if excess <= 0.0:
             return largest
         for epoch in range(first, last + 1):
             if judged[epoch]:
