@@ -127,22 +127,19 @@ def _repeats(cell: Cell, row: Recorded) -> bool:
 
 def cells(rows: Sequence[Recorded], trials: int) -> list[Cell]:
     """Every row twice: in the published behaviour, and as the corrected text has it."""
-    made = []
-    for number, row in enumerate(rows):
-        protocol, *behaviours = BEHAVIOURS[row.mechanism]
-        for behaviour, options in zip(("published", "text"), behaviours, strict=True):
-            made.append(
-                Cell.of(
-                    dataset(row.data, n=row.n, size=row.size),
-                    protocol,
-                    row.epsilon,
-                    options=options if row.c is None else {**options, "c": row.c},
-                    trials=trials,
-                    label=row.mechanism,
-                    notes={"cell": name("recorded", number, behaviour), "recorded": row.success},
-                )
-            )
-    return made
+    return [
+        Cell.of(
+            dataset(row.data, n=row.n, size=row.size),
+            BEHAVIOURS[row.mechanism][0],
+            row.epsilon,
+            options=options if row.c is None else {**options, "c": row.c},
+            trials=trials,
+            label=row.mechanism,
+            notes={"cell": name("recorded", number, behaviour), "recorded": row.success},
+        )
+        for number, row in enumerate(rows)
+        for behaviour, options in zip(("published", "text"), BEHAVIOURS[row.mechanism][1:], strict=True)
+    ]
 
 
 def report(rows: Sequence[Recorded], results: Results) -> list[Compared]:

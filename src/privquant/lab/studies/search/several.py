@@ -16,22 +16,20 @@ QUANTILES = ((0.25, 0.5, 0.75), (0.5, 0.9, 0.99), tuple(k / 10 for k in range(1,
 
 
 def cells(runs: Runs) -> list[Cell]:
-    made = []
-    for shape, size in SHAPES:
-        for quantiles in QUANTILES:
-            for asked, users in ((quantiles, USERS), *((q, USERS // len(quantiles)) for q in quantiles)):
-                made.append(
-                    Cell.of(
-                        Drawn(shape, USERS, size),
-                        "isotonic",
-                        EPSILON,
-                        quantile=asked,
-                        users=users,
-                        notes={"cell": name("several", shape, users, asked)},
-                        **runs._asdict(),
-                    )
-                )
-    return made
+    return [
+        Cell.of(
+            Drawn(shape, USERS, size),
+            "isotonic",
+            EPSILON,
+            quantile=asked,
+            users=users,
+            notes={"cell": name("several", shape, users, asked)},
+            **runs._asdict(),
+        )
+        for shape, size in SHAPES
+        for quantiles in QUANTILES
+        for asked, users in ((quantiles, USERS), *((q, USERS // len(quantiles)) for q in quantiles))
+    ]
 
 
 def errors(results: Results) -> Iterator[tuple[str, int, tuple[float, ...], float, float]]:
