@@ -12,8 +12,9 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from pathlib import Path
 from secrets import SystemRandom
 from typing import Any, TypeVar
@@ -168,21 +169,25 @@ class SqliteDeviceStore(DeviceStore):
         self._db.execute("PRAGMA busy_timeout=0")  # waiting is done by the event loop
 
     async def commit(self, asks: list[Ask]) -> list[AskResult]:
+        async with self._transaction("take the transaction"):
+            self._traffic.begin()
+            return self._apply(asks)  # returns after the commit, which ends the block
+
+    @asynccontextmanager
+    async def _transaction(self, what: str) -> AsyncIterator[None]:
+        """A transaction that is durable after the block; Unavailable, with what was not done, if it cannot be."""
         async with self._lock:
             try:
                 self._check_place()
                 await self._begin()
-                self._traffic.begin()
-                outcomes = self._apply(asks)
+                yield
                 await self._on_writer(lambda: self._db.execute("COMMIT"))
-            except sqlite3.Error as error:
+            except BaseException as error:
                 self._traffic.forget()
                 await self._on_writer(self._roll_back)
-                raise Unavailable(f"the SQLite store did not take the transaction: {error}") from error
-            except BaseException:
-                self._traffic.forget()
+                if isinstance(error, sqlite3.Error):
+                    raise Unavailable(f"the SQLite store did not {what}: {error}") from error
                 raise
-        return outcomes
 
     async def _begin(self) -> None:
         """Take the write lock. Another process (an operator's command) may have it for a moment."""
@@ -279,18 +284,12 @@ class SqliteDeviceStore(DeviceStore):
     async def tick(self, minute: int) -> None:
         if not (await self._read(sql.TICK_DUE, minute))[0][0]:
             return
-        async with self._lock:
+        async with self._transaction("age what is in flight"):
             self._traffic.forget()
-            try:
-                await self._begin()
-                for statement in _TICK:
-                    self._db.execute(statement)
-                for statement in _EXPIRE:
-                    self._db.execute(statement, (minute,))
-                await self._on_writer(lambda: self._db.execute("COMMIT"))
-            except sqlite3.Error as error:
-                await self._on_writer(self._roll_back)
-                raise Unavailable(f"the SQLite store did not age what is in flight: {error}") from error
+            for statement in _TICK:
+                self._db.execute(statement)
+            for statement in _EXPIRE:
+                self._db.execute(statement, (minute,))
 
     async def seal(self, least: int) -> int:
         async with self._lock:
@@ -315,18 +314,9 @@ class SqliteDeviceStore(DeviceStore):
         return int(waiting)
 
     async def probe(self, *, thorough: bool = False) -> None:
-        async with self._lock:
-            try:
-                self._check_place()
-                await self._begin()
-                turn = self._db.execute("PRAGMA user_version").fetchone()[
-                    0
-                ]  # a number SQLite keeps and nobody reads
-                self._db.execute(f"PRAGMA user_version={(turn + 1) % 2**31}")
-                await self._on_writer(lambda: self._db.execute("COMMIT"))
-            except sqlite3.Error as error:
-                await self._on_writer(self._roll_back)
-                raise Unavailable(f"the SQLite store did not take a write: {error}") from error
+        async with self._transaction("take a write"):
+            (turn,) = self._db.execute("PRAGMA user_version").fetchone()  # a number that nobody reads
+            self._db.execute(f"PRAGMA user_version={(turn + 1) % 2**31}")
         if thorough:
             await asyncio.to_thread(check_integrity, self._file)
 
@@ -382,15 +372,9 @@ class SqliteDeviceStore(DeviceStore):
 
     async def publish(self, campaign: int, queries: list[tuple[Query, int]], known: int) -> None:
         rows = published_rows(campaign, queries, known)
-        async with self._lock:
-            try:
-                await self._begin()
-                self._db.execute(sql.UNPUBLISH, (campaign,))
-                self._db.executemany(sql.PUBLISH, rows)
-                await self._on_writer(lambda: self._db.execute("COMMIT"))
-            except sqlite3.Error as error:
-                await self._on_writer(self._roll_back)
-                raise Unavailable(f"the SQLite store did not take the next queries: {error}") from error
+        async with self._transaction("take the next queries"):
+            self._db.execute(sql.UNPUBLISH, (campaign,))
+            self._db.executemany(sql.PUBLISH, rows)
 
     async def _read(self, statement: str, *values: object) -> list[Any]:
         try:
