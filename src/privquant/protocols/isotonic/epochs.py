@@ -257,9 +257,9 @@ def binned(arrivals: Arrivals, closed: int) -> tuple[Floats, Floats]:
 
 
 @njit(cache=True)
-def worst_window(reports: Floats, ones: Floats, kept: Flags, cuts: Floats) -> tuple[float, float, int, int]:
-    """The largest D of any window among the kept epochs against the other kept ones; and of the window that is
-    furthest beyond the cut of the epoch it begins with: by how much (0.0 if none is), first epoch, last epoch.
+def worst_window(reports: Floats, ones: Floats, kept: Flags, cuts: Floats) -> tuple[float, int, int]:
+    """(D less its cut, first epoch, last epoch) of the window among the kept epochs whose D against the other kept
+    ones is furthest beyond the cut of the epoch it begins with, or nearest to it; -inf if there is none.
 
     Epochs dropped before are bridged: a window is of neighbours among those kept. Windows of more than a third of
     the epochs kept are not looked at.
@@ -278,8 +278,7 @@ def worst_window(reports: Floats, ones: Floats, kept: Flags, cuts: Floats) -> tu
             add_to(all_n, reports[epoch], 1.0)
             add_to(all_s, ones[epoch], 1.0)
     together = _likelihood(all_n, all_s, block_n, block_s)
-    largest = 0.0
-    furthest = 0.0
+    furthest = -math.inf
     first = -1
     last = -1
     widest = min(_WIDEST, judged // 3)
@@ -294,12 +293,11 @@ def worst_window(reports: Floats, ones: Floats, kept: Flags, cuts: Floats) -> tu
             add_to(rest_n, reports[at[end]], -1.0)
             add_to(rest_s, ones[at[end]], -1.0)
             apart = _likelihood(n, s, block_n, block_s) + _likelihood(rest_n, rest_s, block_n, block_s)
-            largest = max(largest, apart - together)
             if apart - together - cuts[at[start]] > furthest:
                 furthest = apart - together - cuts[at[start]]
                 first = at[start]
                 last = at[end]
-    return largest, furthest, first, last
+    return furthest, first, last
 
 
 @njit(cache=True)
@@ -334,8 +332,8 @@ def choose_kept(arrivals: Arrivals, closed: int, kept: Flags) -> float:
     cuts = cuts_of(kept.size, heard, arrivals.quantiles)
     largest = 0.0
     while True:
-        evidence, excess, first, last = worst_window(reports, ones, judged, cuts)
-        largest = max(largest, evidence)
+        excess, first, last = worst_window(reports, ones, judged, cuts)
+        largest = max(largest, beyond(CUT, heard, arrivals.quantiles) + excess)
         if excess <= 0.0:
             return largest
         for epoch in range(first, last + 1):
