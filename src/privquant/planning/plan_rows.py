@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from privquant.planning import limits
@@ -26,7 +26,7 @@ class PlanRow:
         The protocol, or the bound.
     trust : {"local", "shuffle", "central"}
         Who must be trusted: nobody, whoever mixes the answers, whoever holds the data.
-    kind : {"limit", "order", "sufficient", "measured"}
+    kind : {"limit", "order", "sufficient", "measured", "simulated"}
         What the number is (docs/planning.md).
     value, lumpy, hardest : float or None
         The missing number on typical data, and on lumpy and the hardest where that was measured.
@@ -50,8 +50,13 @@ class PlanRow:
 
 
 def default_row(rows: tuple[PlanRow, ...]) -> PlanRow:
-    """The default protocol: the first that was measured, in the local model where that is among the rows."""
-    return next(row for row in rows if row.kind == "measured")
+    """The default protocol: on the pilot, or as measured; in the local model where that is among the rows."""
+    return next(row for row in rows if row.kind in ("simulated", "measured"))
+
+
+def on_the_pilot(row: PlanRow, value: float | None) -> PlanRow:
+    """The same way to collect, with what was simulated on people drawn from the pilot."""
+    return replace(row, kind="simulated", value=value, lumpy=None, hardest=None, note="people drawn from the pilot")
 
 
 def rows_of(unknown: str, given: dict[str, float], job: Job, trust: str | None) -> tuple[PlanRow, ...]:
