@@ -27,7 +27,7 @@ _TYPED = (
     "NativeLowering",
     "NoPythonBackend",
 )
-_STEPS = ("_optimize_final_module", "_finalize_final_module", "_finalize_dynamic_globals")
+_LIBRARY = ("finalize", "add_linking_library", "_ensure_finalized", "_get_module_for_linking")
 
 
 @cache
@@ -39,7 +39,8 @@ def lean(part: bool) -> dict[str, Any]:
         machinery = import_module("numba.core.compiler_machinery")
         untyped, typed = import_module("numba.core.untyped_passes"), import_module("numba.core.typed_passes")
         passes = [*(getattr(untyped, name) for name in _UNTYPED), *(getattr(typed, name) for name in _TYPED)]
-        assert all(callable(getattr(codegen.JITCodeLibrary, name)) for name in _STEPS)
+        assert all(callable(getattr(codegen.JITCodeLibrary, name)) for name in _LIBRARY)
+        external = import_module("llvmlite.binding").Linkage.external
         assert callable(compiler.CompilerBase.compile_extra)
     except (ImportError, AttributeError, AssertionError):
         return {}
@@ -51,11 +52,20 @@ def lean(part: bool) -> dict[str, Any]:
             self._ensure_finalized()
             return 0
 
-        def _optimize_final_module(self) -> None: ...
-
-        def _finalize_final_module(self) -> None:
-            self._finalize_dynamic_globals()
+        def finalize(self) -> None:
+            for function in self._final_module.functions:
+                if not function.is_declaration and function.linkage == external:
+                    function.linkage = "linkonce_odr"
+            self._shared_module = self._final_module
             self._finalized = True
+
+    class Whole(codegen.JITCodeLibrary):  # type: ignore[name-defined,misc]
+        def finalize(self) -> None:
+            # what nothing calls yet is not linked: callers before those they call
+            after: list[Any] = []
+            _visit(self, set(), after)
+            self._linking_libraries = after[-2::-1]
+            super().finalize()
 
     class Compiler(compiler.CompilerBase):  # type: ignore[name-defined,misc]
         def compile_extra(self, function: Any) -> Any:
@@ -69,9 +79,11 @@ def lean(part: bool) -> dict[str, Any]:
 
         def define_pipelines(self) -> Any:
             state = self.state
-            state.typingctx = _remembering(state.typingctx, str(state.flags))
-            if part:
-                state.library = Part(state.targetctx.codegen(), state.func_id.func_qualname)
+            flags = state.flags
+            state.typingctx = _remembering(state.typingctx, flags.nrt, str(flags.fastmath))
+            state.library = (Part if part else Whole)(state.targetctx.codegen(), state.func_id.func_qualname)
+            if not part:
+                state.library.enable_object_caching()
             pipeline = machinery.PassManager("kernel")
             for each in passes:
                 pipeline.add_pass(each, each.__name__)
@@ -81,12 +93,23 @@ def lean(part: bool) -> dict[str, Any]:
     return {"pipeline_class": Compiler}
 
 
+def _visit(library: Any, seen: set[Any], after: list[Any]) -> None:
+    """Append the libraries behind one that are not seen yet, and it, each after all that it calls."""
+    seen.add(library)
+    for other in library._linking_libraries:
+        if other not in seen:
+            _visit(other, seen, after)
+    after.append(library)
+
+
 @cache
-def _remembering(context: Any, flags: str) -> Any:
+def _remembering(context: Any, counted: bool, fast: str) -> Any:
     """The typing context, which remembers what each function came to for the types of its arguments.
 
     numba tries every overload of a function again at every call. Kernels remember for themselves: where they stand
-    in one another's callers decides what they are. What is remembered is for one set of flags, as with numba.
+    in one another's callers decides what they are.
+
+    counted, fast: whether references are counted, and which mathematics is allowed; other flags do not matter.
     """
     dispatcher = import_module("numba.core.types").Dispatcher
     known: dict[Any, Any] = {}

@@ -4,11 +4,12 @@ A kernel called from Python runs as the interpreter runs it: a median of some th
 numba is not even imported. Inside `compiled()`, where the lab's engines are, the same call goes to its compiled
 twin: the same code, in whose globals every kernel is replaced by the twin of that kernel.
 
-Nobody waits for the compiler unless it pays. All that the engines have compiles in half a minute of processor time,
-once: numba keeps it in its cache (in `NUMBA_CACHE_DIR`, beside the package, or in the user's cache folder; where
-none of them can be written, every process compiles what it needs). A process that has been in interpreted kernels
-for as long as compiling takes, one median after the other, compiles them too, and so takes at most twice as long as
-if it had known. `stay_interpreted` is for a process that must never stop to compile: the server.
+Nobody waits for the compiler unless it pays. All that the engines have compiles in twenty seconds of processor
+(`_lean_compiler`), once: numba keeps it in its cache (in `NUMBA_CACHE_DIR`, beside the package, or in the user's
+cache folder; where none of them can be written, every process compiles what it needs). A process that has been in
+interpreted kernels for as long as compiling takes, one median after the other, compiles them too, and so takes at
+most twice as long as if it had known. `stay_interpreted` is for a process that must never stop to compile: the
+server.
 """
 
 from __future__ import annotations
