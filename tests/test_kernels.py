@@ -1,5 +1,6 @@
 """Kernels: interpreted where the job is small, compiled where it pays, and the same answer either way."""
 
+import gc
 import os
 import re
 import shutil
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 import privquant
-from privquant import _numba
+from privquant import _lean_compiler, _numba
 from privquant._numba import HAVE_NUMBA, compiled, njit
 from privquant.aggregator.operator_client import OperatorClient, Refusal
 from privquant.aggregator.page_files import device_folder
@@ -103,6 +104,33 @@ def test_a_kernel_is_compiled_only_inside_compiled_and_after_long_interpreted_wo
     monkeypatch.setattr(_numba._Spent, "patience", float("inf"))
     assert kernel(4) == 5
     assert seen == [2, 3]
+
+
+def _sum_of_squares(count):
+    """Two kernels of which one calls the other, made anew."""
+
+    @njit()
+    def square(x):
+        return x * x
+
+    scope = {"square": square}
+    exec("def total(n):\n    s = 0\n    for i in range(n):\n        s += square(min(i, 3))\n    return s", scope)
+    with compiled():
+        return njit()(scope["total"])(count)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["as it was", "changed"])
+def test_kernels_compile_where_numba_is_as_it_was_and_where_not(known, monkeypatch):
+    """What is overruled in numba is looked for; collecting garbage goes on after a kernel is compiled."""
+    if not known:
+        monkeypatch.setattr(_lean_compiler, "_TYPED", ("NoSuchPass",))
+    _lean_compiler.lean.cache_clear()
+    try:
+        assert bool(_lean_compiler.lean(part=True)) == bool(_lean_compiler.lean(part=False)) == known
+        assert _sum_of_squares(6) == 0 + 1 + 4 + 9 + 9 + 9
+        assert gc.isenabled()
+    finally:
+        _lean_compiler.lean.cache_clear()
 
 
 def test_another_thread_is_not_inside():

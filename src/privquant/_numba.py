@@ -4,11 +4,12 @@ A kernel called from Python runs as the interpreter runs it: a median of some th
 numba is not even imported. Inside `compiled()`, where the lab's engines are, the same call goes to its compiled
 twin: the same code, in whose globals every kernel is replaced by the twin of that kernel.
 
-Nobody waits for the compiler unless it pays. All that the engines have compiles in half a minute of processor time,
-once: numba keeps it in its cache (in `NUMBA_CACHE_DIR`, beside the package, or in the user's cache folder; where
-none of them can be written, every process compiles what it needs). A process that has been in interpreted kernels
-for as long as compiling takes, one median after the other, compiles them too, and so takes at most twice as long as
-if it had known. `stay_interpreted` is for a process that must never stop to compile: the server.
+Nobody waits for the compiler unless it pays. All that the engines have compiles in twenty seconds of processor
+(`_lean_compiler`), once: numba keeps it in its cache (in `NUMBA_CACHE_DIR`, beside the package, or in the user's
+cache folder; where none of them can be written, every process compiles what it needs). A process that has been in
+interpreted kernels for as long as compiling takes, one median after the other, compiles them too, and so takes at
+most twice as long as if it had known. `stay_interpreted` is for a process that must never stop to compile: the
+server.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import cache, wraps
-from importlib import import_module
+from functools import wraps
 from importlib.util import find_spec
-from types import FunctionType, ModuleType, SimpleNamespace
+from types import FunctionType, ModuleType
 from typing import Any, TypeVar, cast
+
+from privquant._lean_compiler import lean, once_for_all_literals
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -116,15 +118,13 @@ class _Kernel:
         twin.__qualname__ = f"{function.__qualname__}.{use}"  # names its place in the cache
         options = {"error_model": "numpy", "no_cfunc_wrapper": True, "no_cpython_wrapper": use == "inner"}
         options |= {name: value for name, value in self.options.items() if hasattr(DefaultOptions, name)}
-        if use == "inner":
-            options |= _as_a_part()
-        dispatcher = numba.njit(**options)(twin)
+        dispatcher = numba.njit(**options, **lean(part=use == "inner"))(twin)
         if use == "entry" and self.options.get("cache"):  # what is behind it is in it
             with suppress(RuntimeError):  # no folder for a cache can be written
                 dispatcher.enable_caching()
         if use == "inner":
             self._inner = dispatcher  # before its own kernels, which may come back to it
-            _once_for_all_literals(dispatcher)
+            once_for_all_literals(dispatcher)
         names = function.__code__.co_names
         for name in names:
             if isinstance(scope.get(name), ModuleType) and scope[name].__name__.startswith("privquant."):
@@ -135,61 +135,12 @@ class _Kernel:
         return dispatcher
 
 
-@cache
-def _as_a_part() -> dict[str, Any]:
-    """For a kernel that only kernels call: it is optimised and made machine code within theirs, not by itself.
-
-    numba does both for every function, and again for all of it in every caller. What is overruled here is not
-    promised by numba; where it is not as it was, kernels compile as they would without.
-    """
-    try:
-        codegen = import_module("numba.core.codegen")
-        compiler = import_module("numba.core.compiler")
-        steps = ("_optimize_final_module", "_finalize_final_module", "_finalize_dynamic_globals")
-        assert all(callable(getattr(codegen.JITCodeLibrary, name)) for name in steps)
-    except (ImportError, AttributeError, AssertionError):
-        return {}
-
-    class Part(codegen.JITCodeLibrary):  # type: ignore[name-defined,misc]
-        codegen = SimpleNamespace(set_env=lambda name, environment: None)  # its own is never loaded
-
-        def get_pointer_to_function(self, name: str) -> int:
-            self._ensure_finalized()
-            return 0
-
-        def _optimize_final_module(self) -> None: ...
-
-        def _finalize_final_module(self) -> None:
-            self._finalize_dynamic_globals()
-            self._finalized = True
-
-    class Compiler(compiler.Compiler):  # type: ignore[name-defined,misc]
-        def define_pipelines(self) -> Any:
-            state = self.state
-            state.library = Part(state.targetctx.codegen(), state.func_id.func_qualname)
-            return super().define_pipelines()
-
-    return {"pipeline_class": Compiler}
-
-
 def _put_twins(names: Iterable[str], scope: dict[str, Any]) -> None:
     """Among what a kernel calls by these names, the twins of kernels in place of the kernels."""
     for name in names:
         kernel = getattr(scope.get(name), "kernel", None)
         if isinstance(kernel, _Kernel):
             scope[name] = kernel.inner()
-
-
-def _once_for_all_literals(dispatcher: Any) -> None:
-    """Kernels that call it with a number written out share one version: numba would compile one for each number."""
-    unliteral: Any = import_module("numba.core.types").unliteral
-    for_types = dispatcher.get_call_template
-
-    def for_values(args: Any, named: Any) -> Any:
-        plain = [unliteral(kind) for kind in args]
-        return for_types(plain, {name: unliteral(kind) for name, kind in named.items()})
-
-    dispatcher.get_call_template = for_values
 
 
 def njit(*, always: bool = False, **options: Any) -> Callable[[_Function], _Function]:

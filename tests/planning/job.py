@@ -1,7 +1,7 @@
 """The real job: p50, p90 and p99 of the start-up times of 20,000 installs at epsilon 1, planned with a pilot.
 
 `python job.py 300 FIGURE.png` (from this folder) runs it so many times beside what the plan said, and draws both;
-`python job.py 300 simulate=600` after as many simulated on the pilot; `python job.py 300 .25,.5,.75` for others.
+`python job.py 300 simulate=0` by the laws alone, without simulating; `python job.py 300 .25,.5,.75` for others.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def draw(plan, table, path):
 if __name__ == "__main__":
     runs, others = int(sys.argv[1]), sys.argv[2:]
     asked = QUANTILES
-    simulate = 0
+    simulate = None
     for one in others:
         if one.startswith("simulate="):
             simulate = int(one.removeprefix("simulate="))

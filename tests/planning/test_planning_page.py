@@ -5,11 +5,15 @@ import io
 import re
 from pathlib import Path
 
+import pytest
+
+from privquant._numba import HAVE_NUMBA
 from privquant.lab.studies.settings import FAMILIES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "planning.md").read_text()
 
 
+@pytest.mark.skipif(not HAVE_NUMBA, reason="without numba a plan with a pilot is not simulated")
 def test_the_page_shows_what_comes_out():
     known, shown = {}, 0
     for block in re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.M | re.S):

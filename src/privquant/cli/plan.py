@@ -59,8 +59,12 @@ def plan(
         ),
     ] = None,
     simulate: Annotated[
-        int, typer.Option(help="With --pilot: run the job so many times on people drawn from it.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            help="With --pilot: run the job so many times on people drawn from it; 0: laws for smooth data.",
+            show_default="600 where numba is installed",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Plan a collection: give all but one of --users, --alpha, --epsilon, --confidence.

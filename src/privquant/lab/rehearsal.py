@@ -1,12 +1,9 @@
-"""A plan rehearsed: its job run many times on people drawn from its pilot.
-
-The planner's laws know what a run is like, not what the data are like beyond "smooth"; far out, where fewer people
-lie beyond a quantile than a unit of rank, that decides. Who has a pilot can let the very job be simulated on it.
-"""
+"""A plan rehearsed: its job run many times on people drawn from its pilot (see `privquant.planning.simulated`)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +12,7 @@ from privquant.domain import Domain
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.outcome import Outcome
 from privquant.lab.experiment.runner import run_cells
-from privquant.lab.experiment.template import Registered
+from privquant.lab.experiment.template import Registered, Shuffled, Template
 from privquant.lab.sample import Draw, Sample
 from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.planning.paces import SPREAD, Pace
@@ -36,8 +33,17 @@ class Resampled:
     def key(self) -> str:
         return f"pilot:n={self.n}:B={self.domain.size}"
 
+    @cached_property
+    def _histogram(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        values, counts = np.unique(self.indices, return_counts=True)
+        return values, counts / self.indices.size
+
     def draw(self, rng: np.random.Generator) -> Draw:
-        return Draw(Sample(rng.choice(self.indices, self.n), self.domain.size), None)
+        values, shares = self._histogram
+        if self.n <= values.size:
+            return Draw(Sample(rng.choice(self.indices, self.n), self.domain.size), None)
+        counts = rng.multinomial(self.n, shares)
+        return Draw(Sample.of_counts(values[counts > 0], counts[counts > 0], self.domain.size), None)
 
 
 def rehearsed(
@@ -46,21 +52,29 @@ def rehearsed(
     *,
     users: int,
     epsilon: float,
+    delta: float | None,
     quantiles: tuple[float, ...],
     pace: Pace,
     runs: int,
     progress: bool,
+    seed: int = SEED,
 ) -> Outcome:
-    """So many runs of the job, in this process and always the same; ranks are those among the people asked."""
+    """So many runs of the job, in this process and always the same; ranks are those among the people asked.
+
+    delta: of shuffled rounds; None is the local model.
+    """
     schedule = Schedule.of(rounds=pace.rounds, in_flight=pace.in_flight)
     options = {} if pace.interval is None else {"interval": pace.interval}
     if schedule != SUGGESTED:
         options["spread"] = SPREAD
+    template: Template = Registered("isotonic", epsilon, quantiles, tuple(options.items()))
+    if delta is not None:
+        template = Shuffled("isotonic", epsilon, delta, quantiles)
     cell = Cell(
         Resampled(indices, domain, users),
-        Registered("isotonic", epsilon, quantiles, tuple(options.items())),
+        template,
         schedule=schedule,
         trials=runs,
         redraw=1,
     )
-    return run_cells([cell], seed=SEED, workers=1, progress=progress).outcomes[0]
+    return run_cells([cell], seed=seed, workers=1, progress=progress).outcomes[0]

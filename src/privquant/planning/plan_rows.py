@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from privquant.planning import limits
@@ -22,7 +22,7 @@ class PlanRow:
 
     name:  the protocol, or the bound.
     trust: who must be trusted: nobody ("local"), whoever mixes ("shuffle"), whoever holds the data ("central").
-    kind:  what the number is: "limit", "order", "sufficient" or "measured" (docs/planning.md).
+    kind:  what the number is: "limit", "order", "sufficient", "measured" or "simulated" (docs/planning.md).
     value, lumpy, hardest: on typical data, and on lumpy and the hardest where that was measured.
     """
 
@@ -40,8 +40,13 @@ class PlanRow:
 
 
 def default_row(rows: tuple[PlanRow, ...]) -> PlanRow:
-    """The default protocol: the first that was measured, in the local model where that is among the rows."""
-    return next(row for row in rows if row.kind == "measured")
+    """The default protocol: on the pilot, or as measured; in the local model where that is among the rows."""
+    return next(row for row in rows if row.kind in ("simulated", "measured"))
+
+
+def on_the_pilot(row: PlanRow, value: float | None) -> PlanRow:
+    """The same way to collect, with what was simulated on people drawn from the pilot."""
+    return replace(row, kind="simulated", value=value, lumpy=None, hardest=None, note="people drawn from the pilot")
 
 
 def rows_of(unknown: str, given: dict[str, float], job: Job, trust: str | None) -> tuple[PlanRow, ...]:

@@ -22,6 +22,7 @@ KINDS = (
     "limit: everyone asked at the true quantile of the population they were drawn from.",
     "order: order of growth only, constant 1. sufficient: enough for any data, by proof.",
     "measured: simulated, for the quantile of the very people asked.",
+    "simulated: the same on people drawn from the pilot.",
 )
 """What the kinds of rows are."""
 
@@ -50,14 +51,13 @@ def verdict(
     goal = _goal(given, job, mixed)
     if row.value is None:
         return f"This plan cannot work: {goal} is out of reach at any {unknown} up to {RANGES[unknown][1]:g}."
-    harder = _harder(unknown, row)
+    data = "are like the pilot" if job.simulate else f"are smooth{_harder(unknown, row)}"
     if unknown == "alpha":
         people = f"{given['users']:,.0f} people at epsilon {given['epsilon']:g}{mixed}{_how(job)}"
-        data = "are like the pilot" if job.simulate else f"are smooth{harder}"
         return f"{people}: {_reached(targets, given['confidence'], job, unit)} if the data {data}."
     if unknown == "users":
-        return f"For {goal}: ask {show(unknown, row.value)} people if the data are smooth{harder}."
-    return f"For {goal}: {unknown} {show(unknown, row.value)} if the data are smooth{harder}."
+        return f"For {goal}: ask {show(unknown, row.value)} people if the data {data}."
+    return f"For {goal}: {unknown} {show(unknown, row.value)} if the data {data}."
 
 
 def _harder(unknown: str, row: PlanRow) -> str:
@@ -143,11 +143,19 @@ def facts(unknown: str, given: dict[str, float], job: Job, row: PlanRow) -> Iter
     """What the plan is about, and what others need."""
     if row.value is None:
         return
-    wider = solve(unknown, given, by_measurement(DEFAULT[row.trust], "typical", job, population=True))
-    yield (
-        "This is about the very people asked. For a population they are drawn from at random: "
-        f"{unknown} {show(unknown, wider)}."
-    )
+    if job.simulate:
+        yield "Ranks are those among the very people asked; values allow for these and the pilot being samples."
+    else:
+        wider = solve(unknown, given, by_measurement(DEFAULT[row.trust], "typical", job, population=True))
+        yield (
+            "This is about the very people asked. For a population they are drawn from at random: "
+            f"{unknown} {show(unknown, wider)}."
+        )
+        if job.pilot is not None:
+            yield (
+                "It is what laws for smooth data say, not simulated on the pilot: a quantile far out, in a heavier "
+                "tail than most, does worse."
+            )
     if held := central_sentence(unknown, given, job):
         yield held
     if job.pilot is None:
@@ -210,7 +218,7 @@ def _of_the_pilot(job: Job, targets: tuple[Target, ...]) -> Iterator[str]:
                 "than the collection itself, so the values said are a guess."
             )
         crowded, share = job.pilot.crowd(target.quantile, target.alpha)
-        if share > _CROWD * target.expected:
+        if share > _CROWD * target.expected and not job.simulate:
             yield (
                 f"{share:.0%} of the pilot share the value {_number(crowded)} near the {target.quantile:g} "
                 "quantile: count on what is said of lumpy data."

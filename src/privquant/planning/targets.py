@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass, replace
-from importlib import import_module
 from statistics import NormalDist
 from typing import Any
-
-import numpy as np
 
 from privquant.planning.pilot import Pilot
 from privquant.planning.solving import Job, failure, solve
 from privquant.protocols.registry import DEFAULT_PROTOCOL
-
-_LAST_DIGIT = 1e-9
 
 DEFAULT = {trust: f"{DEFAULT_PROTOCOL}/{trust}" for trust in ("local", "shuffle")}
 """The way of collecting a plan's verdict speaks of."""
@@ -50,9 +44,8 @@ class Target:
 
 
 def targets_of(unknown: str, full: dict[str, float], job: Job, trust: str) -> tuple[Target, ...]:
-    """Each quantile at the numbers the plan came to, by the laws; or as simulated on the pilot."""
-    fitted = tuple(_target(unknown, full, job, trust, q) for q in job.quantiles)
-    return _simulated(fitted, unknown, full, job) if job.simulate else fitted
+    """Each quantile at the numbers the plan came to, by the laws."""
+    return tuple(_target(unknown, full, job, trust, q) for q in job.quantiles)
 
 
 def _target(unknown: str, full: dict[str, float], job: Job, trust: str, q: float) -> Target:
@@ -76,58 +69,14 @@ def _target(unknown: str, full: dict[str, float], job: Job, trust: str, q: float
         value = job.pilot.quantile(q)
         # The pilot's values stand for a population's, of which the people asked are a sample themselves.
         _, _, low, high = job.pilot.reach(
-            q, _with_the_pilots_own(reached(kept, population=True), q, kept, job.pilot)
+            q, with_the_pilots_own(reached(kept, population=True), q, kept, job.pilot)
         )
     return Target(q, reached(0.5), alpha, kept, value, low, high, width)
 
 
-def _with_the_pilots_own(alpha: float, q: float, kept: float, pilot: Pilot) -> float:
+def with_the_pilots_own(alpha: float, q: float, kept: float, pilot: Pilot) -> float:
     """An error of rank with that of the pilot, which is a sample too; not beyond an end it did not reach before."""
     own = NormalDist().inv_cdf((1.0 + min(kept, 0.9999)) / 2.0) ** 2 * q * (1.0 - q) / pilot.users
     wider = math.sqrt(alpha**2 + own)
     ends = [math.nextafter(end, 0.0) for end in (q, 1.0 - q) if alpha < end]
     return min([wider, *ends])
-
-
-def _simulated(fitted: tuple[Target, ...], unknown: str, full: dict[str, float], job: Job) -> tuple[Target, ...]:
-    """The same from runs of the job on people drawn from the pilot; certified widths stay those of the laws."""
-    assert job.pilot is not None
-    domain = job.pilot.domain
-    # The lab lies above the planner, and is asked only by name.
-    found = import_module("privquant.lab.rehearsal").rehearsed(
-        job.pilot.indices,
-        domain,
-        users=math.ceil(full["users"]),
-        epsilon=full["epsilon"],
-        quantiles=job.quantiles,
-        pace=job.pace,
-        runs=job.simulate,
-        progress=sys.stderr.isatty(),
-    )
-    made = []
-    for which, target in enumerate(fitted):
-        q, errors = target.quantile, found.rank_errors(which)
-        alpha = target.alpha
-        if unknown == "alpha":
-            # an error that many runs share, such as 1 - q, must not be missed by its last digit
-            alpha = float(np.quantile(errors, full["confidence"], method="higher")) + _LAST_DIGIT
-        kept = found.success(alpha, which)
-        missed = 1.0 - kept
-        # Beyond an end that alpha reaches every answer is right, and all that miss do so on the other side.
-        below = 0.0 if alpha >= q else missed if alpha >= 1.0 - q else missed / 2.0
-        ends = (int(np.quantile(found.answers[:, which], p, method="nearest")) for p in (below, below + kept))
-        low, high = (
-            job.pilot.index_at(q + math.copysign(_with_the_pilots_own(abs(rank - q), q, kept, job.pilot), rank - q))
-            for rank in (job.pilot.rank(end) for end in ends)
-        )
-        made.append(
-            replace(
-                target,
-                expected=float(np.median(errors)),
-                alpha=alpha,
-                success=kept,
-                low=None if alpha >= q else domain.lower_edge(low),
-                high=None if alpha >= 1.0 - q else domain.value(high),
-            )
-        )
-    return tuple(made)
