@@ -14,7 +14,7 @@ is empty, and answers the top of the domain when it falls off the bottom.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from privquant.errors import ProtocolError
@@ -24,7 +24,6 @@ from privquant.protocols.naive.bracket import Standing, batch_sizes, follow, fol
 from privquant.validation import check_choice
 
 BEHAVIOURS = ("text", "published")
-_LISTS = ("thresholds", "answered", "ones", "gone", "asked")  # of the state
 
 
 class NaiveSearch(ThresholdProtocol):
@@ -179,15 +178,28 @@ class NaiveSearch(ThresholdProtocol):
 
     # -- state ---------------------------------------------------------------------------------------------
 
+    def _waiting_rows(self) -> Iterator[list[int]]:
+        for (number, threshold), counts in sorted(self._waiting.items()):
+            yield [number, threshold, *counts]
+
     def _progress(self) -> dict[str, Any]:
-        lists = {name: list(getattr(self, f"_{name}")) for name in _LISTS}
-        waiting = [[number, threshold, *counts] for (number, threshold), counts in sorted(self._waiting.items())]
-        return lists | {"round": self._round, "waiting": waiting}
+        return {
+            "thresholds": list(self._thresholds),
+            "round": self._round,
+            "answered": list(self._answered),
+            "ones": list(self._ones),
+            "gone": list(self._gone),
+            "asked": list(self._asked),
+            "waiting": list(self._waiting_rows()),
+        }
 
     def _restore(self, progress: Mapping[str, Any]) -> None:
-        for name in _LISTS:
-            setattr(self, f"_{name}", list(progress[name]))
+        self._thresholds = list(progress["thresholds"])
         self._round = int(progress["round"])
+        self._answered = list(progress["answered"])
+        self._ones = list(progress["ones"])
+        self._gone = list(progress["gone"])
+        self._asked = list(progress["asked"])
         self._waiting = {
             (number, threshold): [answered, ones] for number, threshold, answered, ones in progress["waiting"]
         }
