@@ -54,7 +54,8 @@ _BINS = 64
 CUT = 17.5
 ALARM = 36.0
 # The cut for a window that begins with the last epoch, and how much more it is for one that begins with the run:
-# in between in proportion, and never more than CUT.
+# in between in proportion, and never more than CUT. Evidence is told as if every cut were CUT, so that an alarm too
+# is raised on less for windows that begin late.
 LAST_CUT = 11.0
 _EARLIER = 10.0
 # Honest runs that were simulated without one alarm (benchmarks/false_alarms.py).
@@ -312,7 +313,8 @@ def cuts_of(epochs: int, reports: float, quantiles: int) -> Floats:
 
 @njit(cache=True)
 def choose_kept(arrivals: Arrivals, closed: int, kept: Flags) -> float:
-    """Which epochs to believe, from all counts so far; the largest contradiction met. kept: one flag an epoch.
+    """Which epochs to believe, from all counts so far; the largest contradiction met, as if
+    every cut were CUT. kept: one flag an epoch.
 
     closed: how many epochs are complete; only these are judged, and a run with fewer than FIRST keeps all.
     """
