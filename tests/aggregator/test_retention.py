@@ -229,6 +229,5 @@ def test_days_as_they_are_typed() -> None:
     for wrong in ("90", "d", "0d", "-1d", "1.5d", "90 d", "36501d"):
         with pytest.raises(InvalidInput, match="such as 90d"):
             _days(wrong)
-    assert _kept({"keep_days": None, "closed": None}) is None
     assert _kept({"keep_days": 90, "closed": None}) == "It is erased by itself 90 days after it is closed."
     assert _kept({"keep_days": 1, "closed": 0}) == "It is erased by itself after 1970-01-02 00:00 UTC."
