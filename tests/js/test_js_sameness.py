@@ -6,7 +6,9 @@ The device's coin has no seed. Where a test needs both bits to occur, the probab
 import json
 import re
 import subprocess
+from collections import Counter
 
+import pytest
 from loopback import HASTY
 from nodejs import HERE, node
 from shuffled_loopback import ShuffleServer
@@ -56,11 +58,11 @@ def test_shuffled_requests_are_those_of_the_python_device_byte_for_byte(make_dev
         assert len(ours) == 3
 
 
-def blocks_run(server, tmp_path, *mode: str, runs: int = 24) -> tuple[set[int], set[tuple[str, ...]]]:
+def blocks_run(server, tmp_path, *mode: str, runs: int = 24) -> tuple[Counter[int], Counter[tuple[str, ...]]]:
     """The bits that were given, and which blocks of code ran and how often, for values on both sides."""
     # An optimizing compiler leaves inlined functions out of the count.
     command = [node(), "--no-opt", "--no-maglev", str(HERE / "sameness_child.mjs"), *mode]
-    bits, paths = set(), set()
+    bits, paths = Counter(), Counter()
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         for run in range(-4, runs):  # the first few warm caches and the engine up
             order = {"ledger": str(tmp_path / f"{run}"), "invite": server.invite(), "value": run % 2 * 100}
@@ -68,29 +70,32 @@ def blocks_run(server, tmp_path, *mode: str, runs: int = 24) -> tuple[set[int], 
             process.stdin.flush()
             said = json.loads(process.stdout.readline())
             if run >= 0:
-                bits.add(said["bit"])
-                paths.add(tuple(said["ran"]))
+                bits[said["bit"]] += 1
+                paths[tuple(said["ran"])] += 1
         process.stdin.close()
     return bits, paths
 
 
+def the_path(bits: Counter[int], paths: Counter[tuple[str, ...]]) -> tuple[str, ...]:
+    """The one that all answers took but two that a busy machine may have held up; each bit has more than two."""
+    assert min(bits[0], bits[1]) > 2
+    ((path, often),) = paths.most_common(1)
+    assert often >= paths.total() - 2
+    return path
+
+
 def test_the_same_blocks_run_for_every_value_and_bit(server, tmp_path):
-    """No branch on the value or the bit. 24 answers; only one bit occurs with probability below 1e-7."""
-    bits, paths = blocks_run(server, tmp_path)
-    assert bits == {0, 1}
-    assert len(paths) == 1
-    assert len(next(iter(paths))) > 150
+    """No branch on the value or the bit. 24 answers; one bit occurs twice or less with probability below 1e-4."""
+    assert len(the_path(*blocks_run(server, tmp_path))) > 150
 
 
 def test_a_branch_on_the_bit_is_noticed(server, tmp_path):
-    _, paths = blocks_run(server, tmp_path, "branching")
-    assert len(paths) > 1
+    with pytest.raises(AssertionError):
+        the_path(*blocks_run(server, tmp_path, "branching"))
 
 
 def test_the_same_blocks_run_for_every_value_and_bit_of_a_shuffled_answer(tmp_path):
-    """As above, at a round whose coin has epsilon 3: 24 answers, one bit alone has probability below 1e-7."""
+    """As above, at a round whose coin has epsilon 3: one bit twice or less has probability below 1e-7."""
     with ShuffleServer(round=2) as server:
-        bits, paths = blocks_run(server, tmp_path)
-    assert bits == {0, 1}
-    assert len(paths) == 1
-    assert any("shuffle-check.js" in block for block in next(iter(paths)))
+        path = the_path(*blocks_run(server, tmp_path))
+    assert any("shuffle-check.js" in block for block in path)
