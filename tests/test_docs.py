@@ -17,6 +17,7 @@ PAGES = [
 BASES = (ROOT, ROOT / "src", ROOT / "src/privquant", ROOT / "src/privquant/lab", ROOT / "docs")
 """Where a path on a page may start; the page on the lab leaves out the lab's own folder."""
 FOLDERS = {path.name for base in (ROOT, ROOT / "src/privquant") for path in base.iterdir() if path.is_dir()}
+FOLDERS -= {"out"}  # what commands write
 KINDS = ("py", "mjs", "sh", "svg", "png", "md")
 WRITTEN = {"median.png", "account.png"}
 """Files that a command on a page makes where it is run."""
