@@ -17,29 +17,29 @@ from privquant.lab.sample import Sample
 from privquant.lab.schedule import Schedule
 from privquant.lab.shapes import shape
 from privquant.messages import Query, Report
-from privquant.protocols.isotonic import epochs as parts
-from privquant.protocols.isotonic.epochs import (
+from privquant.protocols.isotonic.contradiction import (
     ALARM,
-    ANCHOR,
-    BULK,
     CUT,
-    KINDS,
+    FIRST,
     LAST_CUT,
     MOST,
-    SEARCH,
-    anchor,
-    anchors_due,
     beyond,
     binned,
     choose_kept,
     cuts_of,
+    worst_window,
+)
+from privquant.protocols.isotonic.epochs import (
+    ANCHOR,
+    BULK,
+    KINDS,
+    SEARCH,
     epoch_at,
     epochs_of,
     new_arrivals,
     note,
-    rebuild,
-    worst_window,
 )
+from privquant.protocols.isotonic.guard import anchor, anchors_due, rebuild
 from privquant.protocols.isotonic.posterior import profile, to_weights
 from privquant.protocols.isotonic.prior import Search
 from privquant.protocols.isotonic.protocol import Isotonic
@@ -371,5 +371,5 @@ def test_a_dropped_bulk_phase_is_asked_again():
     protocol = template.fresh()
     drive(protocol, UsersAndLiars(sample, Attack(0.06, "first"), users, np.random.default_rng(1)))
     assert 0 in protocol.believed().judgement.dropped
-    late = [key for key, _, _ in protocol.counts() if key[0] % KINDS == BULK and key[0] // KINDS >= parts.FIRST]
+    late = [key for key, _, _ in protocol.counts() if key[0] % KINDS == BULK and key[0] // KINDS >= FIRST]
     assert late
