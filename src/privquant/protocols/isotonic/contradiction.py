@@ -7,9 +7,9 @@ them all. For a window W of neighbouring epochs
 
 says how much better two populations fit than one; neighbouring thresholds are taken together, so that there are at
 most 64 rates. While a D passes the cut of its window, the window furthest beyond is dropped, never more than `MOST`
-of all reports. From a third of the run on the cut is lower the later a window begins: a search that has settled
-asks at few ranks, so that honest parts of it contradict each other less; and what the last users say nobody is
-asked about again.
+of all reports. From a third of the run on the cut of a window that reaches the present is lower the later it
+begins: a search that has settled asks at few ranks, so that honest parts of it contradict each other less; and what
+the last users say nobody is asked about again. All other windows have one cut.
 
 The decision is made from all counts each time, so a window dropped early comes back when later reports agree.
 """
@@ -32,11 +32,11 @@ _BINS = 64
 # Evidence (in nats) beyond which a window is dropped, and beyond which an alarm is raised, for one quantile and
 # runs up to _SMALL. Honest evidence grows by about _GROWTH for e times as many reports; and for twice as many
 # quantiles, which ask at more ranks, by about _MORE and 1 more for e times as many reports. All levels do so too.
-CUT = 17.5
+CUT = 18.0
 ALARM = 36.0
-# The cut for a window that begins with the last epoch, and how much more it is for one that begins with the run:
-# in between in proportion, and never more than CUT. Evidence is told as if every cut were CUT, so that an alarm too
-# is raised on less for windows that begin late.
+# The cut for a window that is the last epoch alone, and how much more it is for one that begins with the run and
+# reaches its end: in between in proportion, and never more than CUT, which is the cut of windows that end earlier.
+# Evidence is told as if every cut were CUT, so that an alarm too is raised on less for windows that begin late.
 LAST_CUT = 11.0
 _EARLIER = 10.0
 # Honest runs that were simulated without one alarm (benchmarks/false_alarms.py).
@@ -165,7 +165,9 @@ def binned(arrivals: Arrivals, closed: int) -> tuple[Floats, Floats]:
 @njit(cache=True)
 def worst_window(reports: Floats, ones: Floats, kept: Flags, cuts: Floats) -> tuple[float, int, int]:
     """(D less its cut, first epoch, last epoch) of the window among the kept epochs whose D against the other kept
-    ones is furthest beyond the cut of the epoch it begins with, or nearest to it; -inf if there is none.
+    ones is furthest beyond its cut, or nearest to it; -inf if there is none.
+
+    cuts: for a window that ends with the last epoch kept, by the epoch it begins with; the first is for the others.
 
     Epochs dropped before are bridged: a window is of neighbours among those kept. Windows of more than a third of
     the epochs kept are not looked at.
@@ -199,8 +201,9 @@ def worst_window(reports: Floats, ones: Floats, kept: Flags, cuts: Floats) -> tu
             add_to(rest_n, reports[at[end]], -1.0)
             add_to(rest_s, ones[at[end]], -1.0)
             apart = _likelihood(n, s, block_n, block_s) + _likelihood(rest_n, rest_s, block_n, block_s)
-            if apart - together - cuts[at[start]] > furthest:
-                furthest = apart - together - cuts[at[start]]
+            cut = cuts[at[start]] if end == judged - 1 else cuts[0]
+            if apart - together - cut > furthest:
+                furthest = apart - together - cut
                 first = at[start]
                 last = at[end]
     return furthest, first, last
@@ -208,7 +211,9 @@ def worst_window(reports: Floats, ones: Floats, kept: Flags, cuts: Floats) -> tu
 
 @njit(cache=True)
 def cuts_of(epochs: int, reports: float, quantiles: int) -> Floats:
-    """Beyond which evidence a window is dropped, by the epoch it begins with."""
+    """Beyond which evidence a window that reaches the present is dropped, by the epoch it begins with; the first is
+    the cut of all windows that end earlier.
+    """
     cuts = np.empty(epochs)
     for epoch in range(epochs):
         level = LAST_CUT + _EARLIER * (epochs - 1 - epoch) / max(epochs - 1, 1)
