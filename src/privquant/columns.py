@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privquant.arrays import Flags, Ints
 from privquant.domain import Domain, Grid, Integers, check_domain
 from privquant.errors import InvalidInput
 from privquant.validation import check_choice
@@ -31,7 +32,7 @@ from privquant.validation import check_choice
 class Column:
     """Indices in the order of the data, and what was done to get them."""
 
-    indices: NDArray[np.int64]
+    indices: Ints
     clamped: int
     dropped: int
     rounded: int
@@ -117,7 +118,7 @@ def _array(values: Any) -> NDArray[Any]:
         raise InvalidInput(f"values must be a flat column of numbers: {error}") from error
 
 
-def _missing(array: NDArray[Any]) -> NDArray[np.bool_]:
+def _missing(array: NDArray[Any]) -> Flags:
     if array.dtype.kind == "O":
         return np.fromiter(map(_is_missing, array), dtype=bool, count=array.size)
     if array.dtype.kind in "fmM":
@@ -157,7 +158,7 @@ def _refuse_other_kinds(array: NDArray[Any], missing: int) -> None:
             raise InvalidInput(f"values must be numbers, got {wrong!r:.60}{advice}")
 
 
-def _grid_indices(array: NDArray[Any], edges: tuple[float, ...]) -> NDArray[np.int64]:
+def _grid_indices(array: NDArray[Any], edges: tuple[float, ...]) -> Ints:
     if array.dtype.kind != "O":
         as_floats = array.astype(np.float64)
         if array.dtype.kind == "f" or np.abs(as_floats).max() <= 2.0**53:

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Ints
 from privquant.columns import to_indices
 from privquant.domain import MAX_SIZE, Domain, Integers, given_domain
 from privquant.errors import InvalidInput
@@ -35,10 +35,8 @@ __all__ = ["DataSet", "dataset", "dataset_names", "from_values", "pareto", "pars
 
 PAPER_SEED = 42
 
-Values = NDArray[np.int64]
 
-
-def pareto(n: int, size: int, *, seed: int = PAPER_SEED) -> Values:
+def pareto(n: int, size: int, *, seed: int = PAPER_SEED) -> Ints:
     """The paper's Pareto data: `np.clip(np.round(pareto(1.5, n) * 2000).astype(int), 0, B - 1)`.
 
     The authors' files are n = 2500, 5000, 7500, 10^7 with B = 4^8, 4^9 and seed 42.
@@ -51,7 +49,7 @@ def pareto(n: int, size: int, *, seed: int = PAPER_SEED) -> Values:
     return np.asarray(np.clip(below.astype(np.int64), 0, size - 1))
 
 
-def uniform_interval(n: int, size: int, *, seed: int = PAPER_SEED) -> Values:
+def uniform_interval(n: int, size: int, *, seed: int = PAPER_SEED) -> Ints:
     """The paper's uniform data: n draws from left .. right, left in the lower half of the domain and right
     in the upper half. The authors' files are n = 2500 with B = 100, 10^3 .. 10^6 and seed 42.
     """
@@ -73,13 +71,13 @@ class DataSet:
     n: int
     domain: Domain
     key: str
-    make: Callable[[], Values] = field(repr=False, compare=False)
+    make: Callable[[], Ints] = field(repr=False, compare=False)
 
     @property
     def size(self) -> int:
         return self.domain.size
 
-    def indices(self) -> Values:
+    def indices(self) -> Ints:
         return self.make()
 
     def sample(self) -> Sample:
@@ -104,7 +102,7 @@ class _Recipe:
     size: int
     seed: int
 
-    def __call__(self) -> Values:
+    def __call__(self) -> Ints:
         if self.name in _RECIPES:
             return _RECIPES[self.name](self.n, self.size, seed=self.seed)
         from privquant.lab.shapes import shape
@@ -114,13 +112,13 @@ class _Recipe:
 
 @dataclass(frozen=True)
 class _Held:
-    values: Values
+    values: Ints
 
-    def __call__(self) -> Values:
+    def __call__(self) -> Ints:
         return self.values
 
 
-_RECIPES: dict[str, Callable[..., Values]] = {"pareto": pareto, "uniform-interval": uniform_interval}
+_RECIPES: dict[str, Callable[..., Ints]] = {"pareto": pareto, "uniform-interval": uniform_interval}
 
 
 def dataset_names() -> tuple[str, ...]:

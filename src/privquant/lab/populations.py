@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Ints
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.lab.sample import Sample
 from privquant.messages import AnyQuery, AnyReport, Query, Report, TreeQuery
@@ -58,7 +58,7 @@ class Users(_OfSample):
         self._order = None if self._statistical else self._rng.permutation(self._sample.indices)
         self._asked = 0
 
-    def _take(self, count: int) -> NDArray[np.int64]:
+    def _take(self, count: int) -> Ints:
         if self._order is None:
             return self._sample.indices[self._rng.integers(0, self._sample.n, size=count)]
         if self._asked + count > self._order.size:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Floats, Ints
 from privquant.domain import Domain
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.outcome import Outcome
@@ -24,7 +24,7 @@ SEED = 1
 class Resampled:
     """n people drawn from a pilot with replacement, others in every run."""
 
-    indices: NDArray[np.int64]
+    indices: Ints
     domain: Domain
     n: int
     name = "pilot"
@@ -34,7 +34,7 @@ class Resampled:
         return f"pilot:n={self.n}:B={self.domain.size}"
 
     @cached_property
-    def _histogram(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def _histogram(self) -> tuple[Ints, Floats]:
         values, counts = np.unique(self.indices, return_counts=True)
         return values, counts / self.indices.size
 
@@ -47,7 +47,7 @@ class Resampled:
 
 
 def rehearsed(
-    indices: NDArray[np.int64],
+    indices: Ints,
     domain: Domain,
     *,
     users: int,

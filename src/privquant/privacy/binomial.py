@@ -11,12 +11,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Floats
 from privquant.privacy.bisection import last_float
 from privquant.privacy.log_binomial import log_pmf as log_pmf
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privquant.privacy.binomial import Floats, log_pmf, tail_series, window
+from privquant.arrays import Floats
+from privquant.privacy.binomial import log_pmf, tail_series, window
 from privquant.privacy.bisection import first_failure
 
 _ULP = 2.0**-53

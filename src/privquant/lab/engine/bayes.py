@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privquant._numba import HAVE_NUMBA, runs_compiled
+from privquant.arrays import Ints
 from privquant.lab.engine.bayes_kernel import Asking, arrays, learn
 from privquant.lab.engine.random import draw_with_replacement, reported_ones, shuffle, states
 from privquant.lab.sample import Sample
@@ -22,7 +23,6 @@ from privquant.protocols.bayes.posterior import visited
 from privquant.protocols.bayes.reduction import FEW, Cell, first_gamma, padded
 from privquant.protocols.bayes.stacks import Stacks
 
-Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]  # of a trial's random bits
 
 _NONE = np.empty(0, np.int64)

@@ -16,12 +16,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privquant._numba import njit
+from privquant.arrays import Ints
 from privquant.lab.engine.samplers import hypergeometric
-
-Ints = NDArray[np.int64]
 
 
 class Crowd(NamedTuple):

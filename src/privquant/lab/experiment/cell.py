@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Ints
 from privquant.errors import InvalidInput
 from privquant.lab.attack import Attack
 from privquant.lab.engine import simulate_by_asking, simulator
@@ -171,7 +171,7 @@ def run_block(cell: Cell, size: int, seed: np.random.SeedSequence) -> Outcome:
 
 def _trials(
     cell: Cell, template: Protocol, users: Draw, count: int, rng: np.random.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | None]:
+) -> tuple[Ints, Ints, Ints | None]:
     """The answers, the ends of what is claimed beside them, and which runs raised an alarm or left a part out."""
     sample: Sample = padded(users.sample, cell.quantile) if cell.padded else users.sample
     none = np.empty((count, 0, 2), np.int64)

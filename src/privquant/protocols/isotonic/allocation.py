@@ -11,10 +11,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from privquant._numba import BORROWED, njit
+from privquant.arrays import Floats, Ints
 from privquant.protocols.isotonic.epochs import (
     ANCHOR,
     ANCHOR_PLACES,
@@ -40,9 +38,7 @@ from privquant.protocols.isotonic.rules import (
     threshold_at,
     weigh_for_query,
 )
-from privquant.protocols.isotonic.table import Floats, Table
-
-Ints = NDArray[np.int64]
+from privquant.protocols.isotonic.table import Table
 
 MOST_ROWS = SPREAD_POINTS + ANCHOR_PLACES
 """Different questions of one arm in one batch, at most."""

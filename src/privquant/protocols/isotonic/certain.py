@@ -29,10 +29,11 @@ from typing import NamedTuple
 import numpy as np
 
 from privquant._numba import njit
+from privquant.arrays import Floats
 from privquant.protocols.isotonic.curve import normal_score
 from privquant.protocols.isotonic.interval import walk_bound
 from privquant.protocols.isotonic.prior import Search
-from privquant.protocols.isotonic.table import Floats, Table, add_counts, new_table
+from privquant.protocols.isotonic.table import Table, add_counts, new_table
 
 # Of the users of a run, those asked first, whose reports are best left out.
 OPENING = 1 / 8

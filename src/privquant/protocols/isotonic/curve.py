@@ -19,9 +19,10 @@ import math
 import numpy as np
 
 from privquant._numba import BORROWED, njit
+from privquant.arrays import Floats
 from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate
 from privquant.protocols.isotonic.prior import Search, point_in_cell, prior_mass
-from privquant.protocols.isotonic.table import Floats, Table, counts_at
+from privquant.protocols.isotonic.table import Table, counts_at
 
 # The window is what the posterior (at its own power) leaves between these tails.
 TAIL = 0.005

@@ -16,8 +16,8 @@ import math
 import numpy as np
 
 from privquant._numba import njit
+from privquant.arrays import Floats
 from privquant.protocols.isotonic.curve import _slopes, _solve
-from privquant.protocols.isotonic.table import Floats
 
 _ROOT_2 = math.sqrt(2.0)
 _ROOT_2_PI = math.sqrt(2.0 * math.pi)

@@ -19,9 +19,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privquant._numba import njit
+from privquant.arrays import Floats, Ints
 from privquant.protocols.isotonic.curve import (
     _index_at,
     _slopes,
@@ -34,10 +34,8 @@ from privquant.protocols.isotonic.jumps import strongest_jump
 from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate
 from privquant.protocols.isotonic.prior import Search, prior_mass
 from privquant.protocols.isotonic.rules import answer_window
-from privquant.protocols.isotonic.table import Floats, Table, counts_at
+from privquant.protocols.isotonic.table import Table, counts_at
 from privquant.protocols.isotonic.typical_values import place_range
-
-Ints = NDArray[np.int64]
 
 # 95 % of answers on smooth data lie within about 2.0 standard deviations by the curve's information, from 1.7 to
 # 2.4 from one shape, size and epsilon to the next.

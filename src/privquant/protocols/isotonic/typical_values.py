@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 
 from privquant._numba import njit
+from privquant.arrays import Floats
 from privquant.protocols.isotonic.curve import _GROUPS, _objective, _pooled, climb
-from privquant.protocols.isotonic.table import Floats
 
 # Places are tried this often on each side; the root of twice the loss in log-likelihood is nearly a straight line.
 _TRIES = 12

@@ -14,15 +14,12 @@ which child is hypergeometric too. Given these counts:
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Floats, Ints
 from privquant.lab.sample import Sample
 from privquant.protocols.tree.encodings import bit_law
 from privquant.protocols.tree.hierarchical import Hierarchical
 from privquant.protocols.tree.nodes import hadamard_transform
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def descents(template: Hierarchical, sample: Sample, trials: int, rng: np.random.Generator, *, draw: str) -> Ints:

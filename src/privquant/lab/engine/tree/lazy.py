@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Ints
 from privquant.lab.engine.tree.whole import level_counts
 from privquant.lab.sample import Sample
 from privquant.protocols.tree.encodings import bit_law
 from privquant.protocols.tree.hierarchical import Hierarchical
 from privquant.protocols.tree.nodes import descend
-
-Ints = NDArray[np.int64]
 
 
 def lazy_trees(template: Hierarchical, sample: Sample, trials: int, rng: np.random.Generator, *, draw: str) -> Ints:
