@@ -30,12 +30,20 @@ from privquant.validation import check_choice
 
 @dataclass(frozen=True)
 class Column:
-    """Indices in the order of the data, and what was done to get them."""
+    """Indices in the order of the data, and what was done to get them.
+
+    below, above: values outside of the domain, counted as its ends. A Grid has none: its outer bins have no end.
+    """
 
     indices: Ints
-    clamped: int
+    below: int
+    above: int
     dropped: int
     rounded: int
+
+    @property
+    def clamped(self) -> int:
+        return self.below + self.above
 
 
 def to_indices(
@@ -70,7 +78,7 @@ def to_indices(
     if isinstance(domain, Integers):
         return _integer_indices(array, domain, outside, fractions, dropped)
     assert isinstance(domain, Grid)
-    return Column(_grid_indices(array, domain.edges), 0, dropped, 0)
+    return Column(_grid_indices(array, domain.edges), 0, 0, dropped, 0)
 
 
 def _present(values: Any) -> tuple[NDArray[Any], int]:
@@ -174,10 +182,10 @@ def _integer_indices(array: NDArray[Any], domain: Integers, outside: str, fracti
             "say fractions='round', or use Grid or LogGrid for continuous values"
         )
     below, above = whole < domain.low, whole > domain.high
-    clamped = int(below.sum() + above.sum())
-    if clamped and outside == "refuse":
+    moved = int(below.sum()), int(above.sum())
+    if any(moved) and outside == "refuse":
         raise InvalidInput(
-            f"{clamped} of {array.size} values are outside {domain.low} .. {domain.high}; "
+            f"{sum(moved)} of {array.size} values are outside {domain.low} .. {domain.high}; "
             "say outside='clamp' to count them as the nearest end"
         )
     indices = np.where(above, domain.size - 1, 0)
@@ -187,7 +195,7 @@ def _integer_indices(array: NDArray[Any], domain: Integers, outside: str, fracti
     else:  # unsigned arithmetic wraps: value - low is right even where the signed difference would overflow
         offset = inside.astype(np.uint64) - np.uint64(domain.low % 2**64)
     indices[~(below | above)] = offset.astype(np.int64)
-    return Column(indices, clamped, dropped, rounded)
+    return Column(indices, *moved, dropped, rounded)
 
 
 def _whole(array: NDArray[Any], domain: Integers) -> tuple[NDArray[Any], int]:

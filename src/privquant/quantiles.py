@@ -8,14 +8,14 @@ the values.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
 import numpy as np
 
 from privquant._numba import HAVE_NUMBA
-from privquant.columns import to_indices
+from privquant.columns import Column, to_indices
 from privquant.domain import Domain, given_domain
 from privquant.errors import InvalidInput
 from privquant.estimates import Estimates
@@ -167,7 +167,6 @@ def quantile(
     kind = protocol_class(protocol)
     check_options(protocol, options)
     coins = generator(rng)
-    values = list(values) if isinstance(values, Iterator) else values
     column = to_indices(values, domain, outside=outside, missing=missing, fractions=fractions)
     settings: dict[str, Any] = {"epsilon": epsilon, **options}
     build: Callable[..., Protocol] = make_protocol
@@ -185,9 +184,7 @@ def quantile(
                 found += _collect(made, Sample(group, domain.size), coins, progress)
             else:  # no users, no rounds to shuffle
                 found += make_protocol(protocol, domain, users=0, epsilon=epsilon, quantile=one).estimates()
-    noted = [_with_notes(estimate, column.clamped, column.dropped, column.rounded) for estimate in found]
-    if column.clamped:
-        noted = [warned(e, values, domain, missing=missing, fractions=fractions) for e in noted]
+    noted = [warned(_with_notes(estimate, column), column, domain) for estimate in found]
     if isinstance(q, numbers.Real):
         return noted[0]
     return Estimates(noted[wanted.index(one)] for one in asked)
@@ -221,13 +218,13 @@ def _collect(
     return stated_estimates(protocol)
 
 
-def _with_notes(estimate: Estimate, clamped: int, dropped: int, rounded: int) -> Estimate:
+def _with_notes(estimate: Estimate, column: Column) -> Estimate:
     notes = [
         f"{count} values were {what}"
         for count, what in (
-            (clamped, "outside the domain and clamped to its ends"),
-            (dropped, "missing and left out"),
-            (rounded, "rounded to whole numbers"),
+            (column.clamped, "outside the domain and clamped to its ends"),
+            (column.dropped, "missing and left out"),
+            (column.rounded, "rounded to whole numbers"),
         )
         if count
     ]
