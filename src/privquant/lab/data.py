@@ -17,7 +17,7 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -93,29 +93,12 @@ def _sample_of(data: DataSet) -> Sample:
     return data.sample()
 
 
-@dataclass(frozen=True)
-class _Recipe:
-    """A data set by name, made where it is needed: it travels to worker processes as a few bytes."""
+def _made(name: str, n: int, size: int, seed: int) -> Ints:
+    if name in _RECIPES:
+        return _RECIPES[name](n, size, seed=seed)
+    from privquant.lab.shapes import shape
 
-    name: str
-    n: int
-    size: int
-    seed: int
-
-    def __call__(self) -> Ints:
-        if self.name in _RECIPES:
-            return _RECIPES[self.name](self.n, self.size, seed=self.seed)
-        from privquant.lab.shapes import shape
-
-        return np.asarray(shape(self.name, self.n, self.size, np.random.default_rng(self.seed)), np.int64)
-
-
-@dataclass(frozen=True)
-class _Held:
-    values: Ints
-
-    def __call__(self) -> Ints:
-        return self.values
+    return np.asarray(shape(name, n, size, np.random.default_rng(seed)), np.int64)
 
 
 _RECIPES: dict[str, Callable[..., Ints]] = {"pareto": pareto, "uniform-interval": uniform_interval}
@@ -139,13 +122,9 @@ def dataset(name: str, *, n: int, size: int, seed: int = PAPER_SEED) -> DataSet:
     root = check_count(seed, "seed")
     if root >= 2**32:
         raise InvalidInput(f"a data set's seed must be below 2^32, got {root}")
-    return DataSet(
-        name,
-        users,
-        Integers(0, domain_size - 1),
-        f"{name}:n={users}:B={domain_size}:seed={root}",
-        _Recipe(name, users, domain_size, root),
-    )
+    # Made where it is needed: it travels to worker processes as a few bytes.
+    make = partial(_made, name, users, domain_size, root)
+    return DataSet(name, users, Integers(0, domain_size - 1), f"{name}:n={users}:B={domain_size}:seed={root}", make)
 
 
 def from_values(
@@ -162,7 +141,7 @@ def from_values(
     column = to_indices(values, domain, outside=outside, missing=missing, fractions=fractions)
     digest = hashlib.sha256(column.indices.tobytes() + repr(domain.to_dict()).encode()).hexdigest()[:16]
     key = f"{name}:n={column.indices.size}:B={domain.size}:sha256={digest}"
-    return DataSet(name, int(column.indices.size), domain, key, _Held(column.indices))
+    return DataSet(name, int(column.indices.size), domain, key, partial(np.asarray, column.indices))
 
 
 _FILE_KEYS = ("column", "low", "high", "missing", "fractions", "outside")

@@ -69,9 +69,8 @@ def _bounds(unknown: str, given: dict[str, float], job: Job) -> list[PlanRow]:
         return PlanRow(name, trust, kind, solve(unknown, given, holds), note=note, delta=fixed.get("delta"))
 
     two, three = ("alpha", "epsilon"), ("alpha", "epsilon", "confidence")
-    many = len(job.quantiles)
     held = "you hold the data: OpenDP"
-    central = bound(held, "central", "sufficient", central_users, *three, size=big, many=many)
+    central = bound(held, "central", "sufficient", central_users, *three, size=big, many=len(job.quantiles))
     if not job.pace.plain:
         return [central]
     return [

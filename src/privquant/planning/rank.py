@@ -7,22 +7,17 @@ holds for any data.
 
 from __future__ import annotations
 
-from privquant.errors import InvalidInput
 from privquant.messages import Guarantee, Rank
 from privquant.planning.calibration import CALIBRATED_DELTA, Setting, calibrated, calibration
-from privquant.validation import check_probability
+
+CONFIDENCE = 0.95
 
 
-def rank_within(
-    protocol: str, guarantee: Guarantee, *, users: int, size: int, quantile: float, confidence: float = 0.95
-) -> Rank | None:
+def rank_within(protocol: str, guarantee: Guarantee, *, users: int, size: int, quantile: float) -> Rank | None:
     """How far the rank of an answer from so many users may be off; None where nothing was measured."""
-    check_probability(confidence, "confidence")
-    if users < 0:
-        raise InvalidInput(f"users must be at least 0, got {users}")
     name = f"{protocol}/{guarantee.trust}"
     if users == 0 or size < 2 or name not in calibrated():
         return None
     setting: Setting = {"users": users, "epsilon": guarantee.epsilon, "quantile": quantile, "size": size}
     setting["delta"] = guarantee.delta or CALIBRATED_DELTA
-    return Rank(quantile, calibration(name).error(confidence=confidence, kind="hardest", **setting), confidence)
+    return Rank(quantile, calibration(name).error(confidence=CONFIDENCE, kind="hardest", **setting), CONFIDENCE)

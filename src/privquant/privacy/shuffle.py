@@ -69,7 +69,7 @@ def delta(
         Fraction of the batch that works with the aggregator or is fake.
     """
     at, local = _check_at(epsilon), _check_local(local_epsilon)
-    return _upper(_check_method(method), at, local, honest(batch, colluding), _check_rtol(rtol))
+    return _upper(check_choice(method, "method", METHODS), at, local, honest(batch, colluding), _check_rtol(rtol))
 
 
 def bracket(*, epsilon: float, local_epsilon: float, batch: int, rtol: float = 1e-3) -> Bracket:
@@ -102,7 +102,11 @@ def epsilon(
     local_epsilon, batch, method, rtol, colluding
         As for `delta`.
     """
-    chosen, local, d = _check_method(method), _check_local(local_epsilon), check_probability(delta, "delta")
+    chosen, local, d = (
+        check_choice(method, "method", METHODS),
+        _check_local(local_epsilon),
+        check_probability(delta, "delta"),
+    )
     others, tight = honest(batch, colluding), _check_rtol(rtol)
     if chosen in shuffle_bounds.EPSILON:
         return min(local, shuffle_bounds.EPSILON[chosen](local, others, d))
@@ -138,7 +142,11 @@ def local_epsilon(
     batch, method, rtol, colluding
         As for `delta`.
     """
-    chosen, e, d = _check_method(method), check_epsilon(epsilon), check_probability(delta, "delta")
+    chosen, e, d = (
+        check_choice(method, "method", METHODS),
+        check_epsilon(epsilon),
+        check_probability(delta, "delta"),
+    )
     others, tight = honest(batch, colluding), _check_rtol(rtol)
     most = LARGEST_LOCAL_EPSILON if cap is None else min(check_epsilon(cap, "cap"), LARGEST_LOCAL_EPSILON)
     if most <= e:
@@ -341,10 +349,6 @@ def _edge(
 
 def _check_at(epsilon: float) -> float:
     return 0.0 if epsilon == 0 and not isinstance(epsilon, bool) else check_epsilon(epsilon)
-
-
-def _check_method(method: str) -> str:
-    return check_choice(method, "method", METHODS)
 
 
 def _check_local(value: float) -> float:

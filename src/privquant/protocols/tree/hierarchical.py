@@ -241,10 +241,8 @@ class Hierarchical(Protocol):
         Unbiased, and therefore neither rising nor within 0 .. 1; the last index has 1.
         """
         wanted = [self.domain.check_index(int(t)) for t in thresholds]
-        if self.whole:
-            below = prefixes(self.tree, self.level_estimates())
-            return np.array([1.0 if t == self.domain.size - 1 else below[t + 1] for t in wanted])
-        return np.array([1.0 if t == self.domain.size - 1 else self._below(t + 1) for t in wanted])
+        below = prefixes(self.tree, self.level_estimates()).__getitem__ if self.whole else self._below
+        return np.array([1.0 if t == self.domain.size - 1 else below(t + 1) for t in wanted])
 
     def _below(self, index: int) -> float:
         """The estimated fraction of users below an index: the nodes left of its path."""
