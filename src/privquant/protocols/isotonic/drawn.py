@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from privquant.protocols.isotonic.curve import curve_crossing, fit_curve, normal_score, weighed_reports
-from privquant.protocols.isotonic.posterior import least_rate
+from privquant.protocols.isotonic.curve import curve_crossing, fit_curve, weighed_reports
 from privquant.protocols.isotonic.prior import prior_mass
 from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.protocols.isotonic.rules import answer_window, is_extreme
@@ -25,15 +24,14 @@ def fitted_shares(protocol: Isotonic, quantile: float, indices: Sequence[int]) -
     if curve_crossing(table, search, quantile, origin, low, high) < 0:
         return None
     unit = prior_mass(low, high, search)
-    x, reports, ones, _, _ = weighed_reports(table, search, quantile, origin, low, high)
-    height = normal_score(quantile)
-    place, speed, uneven = fit_curve(x, reports, ones, float(search.kappas[0]), least_rate(search), height).tolist()
+    seen, _, _ = weighed_reports(table, search, quantile, origin, low, high)
+    place, speed, uneven = fit_curve(seen).tolist()
 
     def share(index: int) -> float:
         ahead = prior_mass(origin, index, search) if index > origin else 0.0
         behind = prior_mass(index, origin, search) if index < origin else 0.0
         away = (ahead - behind) / unit - place
-        score = height + math.exp(speed + (-0.5 if away < 0.0 else 0.5) * uneven) * away
+        score = seen.height + math.exp(speed + (-0.5 if away < 0.0 else 0.5) * uneven) * away
         return 0.5 * math.erfc(-score / math.sqrt(2.0))
 
     return [share(index) for index in indices]

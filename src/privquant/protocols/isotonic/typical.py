@@ -22,16 +22,9 @@ import numpy as np
 
 from privquant._numba import njit
 from privquant.arrays import Floats, Ints
-from privquant.protocols.isotonic.curve import (
-    _index_at,
-    _slopes,
-    _solve,
-    fit_curve,
-    normal_score,
-    weighed_reports,
-)
+from privquant.protocols.isotonic.curve import Seen, _index_at, _slopes, _solve, fit_curve, weighed_reports
 from privquant.protocols.isotonic.jumps import strongest_jump
-from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate
+from privquant.protocols.isotonic.posterior import profile, target_rate
 from privquant.protocols.isotonic.prior import Search, prior_mass
 from privquant.protocols.isotonic.rules import answer_window
 from privquant.protocols.isotonic.table import Table, counts_at
@@ -164,33 +157,30 @@ def _look(
     unit = prior_mass(low, high, search)
     if not unit > 0.0:
         return FEW
-    x, reports, ones, inside, total = weighed_reports(table, search, quantile, origin, low, high)
+    seen, inside, total = weighed_reports(table, search, quantile, origin, low, high)
     if inside == 0.0:
         return FEW
-    n, s, _ = counts_at(table, search, quantile)
-    kappa = float(search.kappas[0])
     rate = target_rate(search, quantile)
-    least = least_rate(search)
     spread = math.sqrt(rate * (1.0 - rate))
-    alone = spread / (kappa * math.sqrt(part * total))
+    alone = spread / (seen.kappa * math.sqrt(part * total))
     if min(quantile, 1.0 - quantile) < _END * alone:
         return FEW
-    height = normal_score(quantile)
-    curve = fit_curve(x, reports, ones, kappa, least, height)
-    scatter = _scatter(x, reports, ones, kappa, least, height, curve)
+    curve = fit_curve(seen)
+    scatter = _scatter(seen, curve)
     first = 0
     while first < count and table.threshold[first] < low:
         first += 1
     last = first
     while last < count and table.threshold[last] <= high:
         last += 1
-    sign = strongest_jump(x, reports, ones, kappa, least, height, curve, first, last)
+    sign = strongest_jump(seen, curve, first, last)
     if min(quantile, 1.0 - quantile) < _EXTREME:
         sign /= _EXTREME_SIGN
     guess = not scatter < _GUESS * math.sqrt(part) * alone
     if sign > _LUMPY or guess:
-        profile(table, reports, ones, rate, 0.0, least, 1.0 - least)
-        return _name_lump(table, search, n, s, part * total, kappa, spread, sign > _LUMPY, ends, rank)
+        profile(table, seen.n, seen.s, rate, 0.0, seen.least, 1.0 - seen.least)
+        n, s, _ = counts_at(table, search, quantile)
+        return _name_lump(table, search, n, s, part * total, seen.kappa, spread, sign > _LUMPY, ends, rank)
     doubt = min(max((sign - _NO_DOUBT) / (_DOUBT - _NO_DOUBT), 0.0), 1.0)
     # reports asked for other quantiles tell the place by the curve alone, which is only a likeness
     variance = max(scatter, alone) ** 2
@@ -205,7 +195,7 @@ def _look(
     if min(quantile, 1.0 - quantile) < _NEAR_END * alone:
         within = max(within, min(quantile, 1.0 - quantile))
     within = min(within, max(quantile, 1.0 - quantile))
-    lowest, highest = place_range(x, reports, ones, kappa, least, height, curve, VALUE_SCORE)
+    lowest, highest = place_range(seen, curve, VALUE_SCORE)
     ends[0] = 0 if lowest == -math.inf else min(_index_at(search, origin, lowest * unit), answer)
     ends[1] = search.last if highest == math.inf else max(_index_at(search, origin, highest * unit), answer)
     rank[0] = within
@@ -213,18 +203,16 @@ def _look(
 
 
 @njit(cache=True)
-def _scatter(
-    x: Floats, reports: Floats, ones: Floats, kappa: float, least: float, height: float, curve: Floats
-) -> float:
+def _scatter(seen: Seen, curve: Floats) -> float:
     """The standard deviation of the answer's rank by the curve's information; infinite if it has none."""
     gradient = np.empty(3)
     information = np.empty((3, 3))
-    _slopes(x, reports, ones, kappa, least, height, curve, gradient, information)
+    _slopes(seen, curve, gradient, information)
     only_place = np.array([1.0, 0.0, 0.0])
     column = np.empty(3)
     if not _solve(information, 0.0, only_place, column) or not column[0] > 0.0:
         return math.inf
-    slope = math.exp(-0.5 * height * height) / math.sqrt(2.0 * math.pi) * math.exp(curve[1])
+    slope = math.exp(-0.5 * seen.height * seen.height) / math.sqrt(2.0 * math.pi) * math.exp(curve[1])
     return slope * math.sqrt(column[0])
 
 
