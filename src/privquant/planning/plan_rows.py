@@ -51,11 +51,12 @@ def on_the_pilot(row: PlanRow, value: float | None) -> PlanRow:
 
 def rows_of(unknown: str, given: dict[str, float], job: Job, trust: str | None) -> tuple[PlanRow, ...]:
     """The rows of one trust model, or of all; those that were not measured at this job's pace are left out."""
-    every = [*_bounds(unknown, given, job), *_measured(unknown, given, job, trust)]
+    every = [*bounds(unknown, given, job), *_measured(unknown, given, job, trust)]
     return tuple(row for row in every if trust is None or row.trust == trust)
 
 
-def _bounds(unknown: str, given: dict[str, float], job: Job) -> list[PlanRow]:
+def bounds(unknown: str, given: dict[str, float], job: Job) -> list[PlanRow]:
+    """What theory says; last, what whoever holds the data can do."""
     q, big, delta = job.quantiles[0], max(job.size, 2), job.delta
 
     def bound(name: str, trust: str, kind: str, needs: Callable[..., float], *uses: str, **fixed: Any) -> PlanRow:

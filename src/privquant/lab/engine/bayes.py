@@ -129,7 +129,7 @@ def _survivors(
     if crowd.size == 0:
         # Nobody to ask: what the untouched posterior points at.
         count = template.cells if cells is None else len(cells)
-        visits = np.array([template.first_cell(count)]), np.array([1])
+        visits = np.array([template.untouched(count).cell]), np.array([1])
     found: Ints = template.reduce(*visits, gamma)
     return found
 
