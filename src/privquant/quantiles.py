@@ -26,7 +26,7 @@ from privquant.lab.run import Progress, drive, generator
 from privquant.lab.sample import Sample
 from privquant.messages import Estimate
 from privquant.planning.statement import stated, stated_estimates
-from privquant.protocols.base import Protocol, ThresholdProtocol
+from privquant.protocols.base import Protocol
 from privquant.protocols.registry import (
     DEFAULT_PROTOCOL,
     check_options,
@@ -203,8 +203,7 @@ def _refuse_other_words(options: Mapping[str, Any]) -> None:
 def _collect(
     protocol: Protocol, sample: Sample, rng: np.random.Generator, progress: Progress | None
 ) -> list[Estimate]:
-    by_count = isinstance(protocol, ThresholdProtocol) and protocol.takes_counts
-    if not by_count and HAVE_NUMBA and sample.n > ONE_BY_ONE:
+    if not protocol.takes_counts and HAVE_NUMBA and sample.n > ONE_BY_ONE:
         simulate = simulator(protocol)
         if simulate is not simulate_by_asking:
             answers = simulate(protocol, sample, 1, rng, draw="empirical")[0]

@@ -20,7 +20,7 @@ from privquant.errors import InvalidInput, PrivquantError
 from privquant.lab.sample import Sample
 from privquant.messages import AnyQuery, AnyReport, Query, Report, TreeQuery
 from privquant.privacy.coin import DRAW, Coin
-from privquant.protocols.base import Protocol, ThresholdProtocol
+from privquant.protocols.base import Protocol
 from privquant.validation import check_choice
 
 
@@ -147,8 +147,7 @@ def population_of(
     one_by_one: bool = False,
 ) -> Users | CountUsers:
     """The sample as a population that answers this protocol: by count where that is all that matters."""
-    by_count = not one_by_one and isinstance(protocol, ThresholdProtocol) and protocol.takes_counts
-    return (CountUsers if by_count else Users)(sample, rng, draw=draw)
+    return (CountUsers if protocol.takes_counts and not one_by_one else Users)(sample, rng, draw=draw)
 
 
 class Coins:

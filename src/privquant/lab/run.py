@@ -126,9 +126,7 @@ def drive(
 
 
 def _in_batches(protocol: Protocol, population: Any, pace: Pace, progress: Progress | None) -> None:
-    by_count = (
-        isinstance(protocol, ThresholdProtocol) and protocol.takes_counts and hasattr(population, "answer_counts")
-    )
+    by_count = protocol.takes_counts and hasattr(population, "answer_counts")
     while pairs := protocol.ask_counts(pace.next()):
         if hasattr(population, "answer_round"):
             for reply in population.answer_round(pairs):

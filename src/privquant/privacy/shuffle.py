@@ -110,15 +110,11 @@ def epsilon(
     others, tight = honest(batch, colluding), _check_rtol(rtol)
     if chosen in shuffle_bounds.EPSILON:
         return min(local, shuffle_bounds.EPSILON[chosen](local, others, d))
-    target = math.log(d)
-
-    def log_upper(at: float) -> float:
-        return _log(_upper(chosen, at, local, others, tight))
-
-    def log_floor(at: float) -> float:
-        return log_extreme(at, local, others)
-
-    return _edge(log_upper, log_floor, good=local, bad=0.0, target=target, slack=tight)
+    return _edge(
+        lambda at: _log(_upper(chosen, at, local, others, tight)),
+        lambda at: log_extreme(at, local, others),
+        good=local, bad=0.0, target=math.log(d), slack=tight,
+    )  # fmt: skip
 
 
 def local_epsilon(
@@ -156,14 +152,11 @@ def local_epsilon(
         return last_float(lambda x: min(x, closed(x, others, d)) <= e, e, most)
     # epsilon() may come out where the true delta is d (1 - 2 rtol): one rtol more and it cannot pass e.
     target = math.log(d) + math.log1p(-3 * tight)
-
-    def log_upper(at: float) -> float:
-        return _log(_upper(chosen, e, at, others, tight))
-
-    def log_floor(at: float) -> float:
-        return log_extreme(e, at, others)
-
-    return _edge(log_upper, log_floor, good=e, bad=most, target=target, slack=tight)
+    return _edge(
+        lambda at: _log(_upper(chosen, e, at, others, tight)),
+        lambda at: log_extreme(e, at, others),
+        good=e, bad=most, target=target, slack=tight,
+    )  # fmt: skip
 
 
 def guarantee(

@@ -116,7 +116,9 @@ class Outcome:
         return cls(form["n"], tuple(form["quantiles"]), **made, seconds=form["seconds"])
 
 
-def measured(draw: Draw, quantiles: Sequence[float], answers: Ints, ends: Ints, seconds: float) -> Outcome:
+def measured(
+    draw: Draw, quantiles: Sequence[float], answers: Ints, ends: Ints, alarms: Ints, seconds: float
+) -> Outcome:
     """The outcome of trials on one crowd. ends: (trial, quantile, lower or upper), no quantiles without a claim."""
     sample = draw.sample
     shape = answers.shape
@@ -139,7 +141,7 @@ def measured(draw: Draw, quantiles: Sequence[float], answers: Ints, ends: Ints, 
         high,
         sample.at_most(np.where(low < 0, 0, low) - 1),
         sample.at_most(np.where(high < 0, sample.size - 1, high)),
-        np.empty((shape[0], 0), np.int64),
+        alarms,
         seconds,
     )
 

@@ -33,7 +33,6 @@ from privquant.protocols.isotonic.rules import (
     answer,
     is_extreme,
     lone_share,
-    spread_points,
     spread_thresholds,
     threshold_at,
     weigh_for_query,
@@ -145,7 +144,7 @@ def thresholds_for(
     if course.spread == 0.0 or count == 1:
         out[0, 0] = threshold_at(table, search, lone, REUSE)
         return 1
-    points = spread_points(count)
+    points = min(count, SPREAD_POINTS)
     spread_thresholds(table, search, course.spread, points, out[0])
     for point in range(points):
         out[1, point] = count // points + (1 if point < count % points else 0)

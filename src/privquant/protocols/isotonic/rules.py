@@ -161,12 +161,6 @@ def answer(table: Table, search: Search, quantile: float, boosted: bool, smooth:
 
 
 @njit(cache=True, **BORROWED)
-def spread_points(count: int) -> int:
-    """How many different thresholds a batch of `count` users is spread over."""
-    return min(count, SPREAD_POINTS)
-
-
-@njit(cache=True, **BORROWED)
 def spread_share(spread: float, point: int, points: int) -> float:
     """The posterior quantile of one of `points` thresholds spread evenly over 1/2 -+ spread."""
     return 0.5 + spread * (2.0 * (point + 0.5) / points - 1.0)

@@ -118,26 +118,6 @@ def _side(n: Floats, off: Floats, start: int, step: int, stop: int, wanted: floa
 
 
 @njit(cache=True)
-def _jump_at(n: Floats, off: Floats, count: int, split: int, wanted: float) -> tuple[float, float]:
-    """(jump of the mean of `off` across a split, 1/reports left + 1/reports right); 0, 0 at an end."""
-    left, below = _side(n, off, split - 1, -1, -1, wanted)
-    right, above = _side(n, off, split, 1, count, wanted)
-    if left == 0.0 or right == 0.0:
-        return 0.0, 0.0
-    return above / right - below / left, 1.0 / left + 1.0 / right
-
-
-@njit(cache=True)
-def _crossing(fit: Floats, count: int) -> int:
-    """The cell in which the likeliest monotone rates cross the target."""
-    best = 0
-    for k in range(1, count + 1):
-        if fit[k] > fit[best]:
-            best = k
-    return best
-
-
-@njit(cache=True)
 def _look(
     table: Table,
     search: Search,
@@ -179,8 +159,7 @@ def _look(
     guess = not scatter < _GUESS * math.sqrt(part) * alone
     if sign > _LUMPY or guess:
         profile(table, seen.n, seen.s, rate, 0.0, seen.least, 1.0 - seen.least)
-        n, s, _ = counts_at(table, search, quantile)
-        return _name_lump(table, search, n, s, part * total, seen.kappa, spread, sign > _LUMPY, ends, rank)
+        return _name_lump(table, search, quantile, part * total, spread, sign > _LUMPY, ends, rank)
     doubt = min(max((sign - _NO_DOUBT) / (_DOUBT - _NO_DOUBT), 0.0), 1.0)
     # reports asked for other quantiles tell the place by the curve alone, which is only a likeness
     variance = max(scatter, alone) ** 2
@@ -218,24 +197,23 @@ def _scatter(seen: Seen, curve: Floats) -> float:
 
 @njit(cache=True)
 def _name_lump(
-    table: Table,
-    search: Search,
-    n: Floats,
-    s: Floats,
-    own: float,
-    kappa: float,
-    spread: float,
-    lumpy: bool,
-    ends: Ints,
-    rank: Floats,
+    table: Table, search: Search, quantile: float, own: float, spread: float, lumpy: bool, ends: Ints, rank: Floats
 ) -> int:
     """Where the isotonic fit crosses the target, and how far rates jump there; FEW if no jump is to be seen."""
     count = table.held[0]
-    cell = _crossing(table.fit, count)
-    jump, inverse = _jump_at(n, s, count, cell, _NEAREST * own)
+    cell = 0
+    for k in range(1, count + 1):
+        if table.fit[k] > table.fit[cell]:
+            cell = k
+    n, s, _ = counts_at(table, search, quantile)
+    left, below = _side(n, s, cell - 1, -1, -1, _NEAREST * own)
+    right, above = _side(n, s, cell, 1, count, _NEAREST * own)
+    jump, inverse = 0.0, 0.0  # at an end
+    if left > 0.0 and right > 0.0:
+        jump, inverse = above / right - below / left, 1.0 / left + 1.0 / right
     if not lumpy and not jump > _SEEN * spread * math.sqrt(inverse):
         return FEW
     ends[0] = table.threshold[cell - 1] + 1 if cell > 0 else 0
     ends[1] = table.threshold[cell] if cell < count else search.last
-    rank[0] = min(max(jump / kappa, 0.0), 1.0)
+    rank[0] = min(max(jump / float(search.kappas[0]), 0.0), 1.0)
     return LUMPY
