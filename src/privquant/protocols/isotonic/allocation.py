@@ -127,16 +127,8 @@ def thresholds_for(
     row = side_row(course.roles, arm)
     out[1, 0] = count
     if row >= 0:
-        out[0, 0] = side_threshold(
-            table,
-            search,
-            course.quantiles[j],
-            row,
-            row % 2 == 1,
-            course.quota[j],
-            course.bounds[row],
-            course.users[j],
-        )
+        quantile, bound = course.quantiles[j], course.bounds[row]
+        out[0, 0] = side_threshold(table, search, quantile, row, course.quota[j], bound, course.users[j])
         return 1
     quantile = 0.5 if phase == BULK and course.bulk > 0 else course.quantiles[j]
     boosted = phase != BULK and course.bulk > 0 and is_extreme(quantile)

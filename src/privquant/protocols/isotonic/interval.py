@@ -127,9 +127,10 @@ def side_sum(table: Table, row: int, threshold: int, target: float, upper: bool)
 
 @njit(cache=True)
 def side_threshold(
-    table: Table, search: Search, quantile: float, row: int, upper: bool, quota: int, bound: float, users: int
+    table: Table, search: Search, quantile: float, row: int, quota: int, bound: float, users: int
 ) -> int:
     """Where an arm asks next: as near to the quantile as its remaining users can still be expected to reject."""
+    upper = row % 2 == 1
     target = target_rate(search, quantile)
     least = least_rate(search)
     spread = math.sqrt(target * (1.0 - target))

@@ -77,19 +77,19 @@ class _Taken:
     def fall(self, edges: Ints, users: Ints) -> Ints:
         """How many of a level's users fall into each child of the node; they are taken from now on."""
         held = np.diff(edges, axis=0)
-        taken, left, others = np.empty_like(held), self._taken, edges[-1] - edges[0]
-        for k in range(held.shape[0]):
-            others = others - held[k]
-            taken[k] = self._draw(held[k], others, left)
-            left = left - taken[k]
-        free = held - taken
-        found, wanted, pool = np.empty_like(held), users, self._free
-        for k in range(held.shape[0]):
-            pool = pool - free[k]
-            found[k] = self._draw(free[k], pool, wanted)
-            wanted = wanted - found[k]
+        taken = self._dealt(held, edges[-1] - edges[0], self._taken)
+        found = self._dealt(held - taken, self._free, users)
         self._children = taken + found
         self._free = self._free - users
+        return found
+
+    def _dealt(self, cells: Ints, pool: Ints, wanted: Ints) -> Ints:
+        """How many of those wanted from a pool are of each of these cells of it."""
+        found = np.empty_like(cells)
+        for k in range(cells.shape[0]):
+            pool = pool - cells[k]
+            found[k] = self._draw(cells[k], pool, wanted)
+            wanted = wanted - found[k]
         return found
 
 
