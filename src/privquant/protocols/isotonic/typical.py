@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from privquant._numba import njit
-from privquant.arrays import Floats, Ints
+from privquant.arrays import Floats
 from privquant.protocols.isotonic.curve import Seen, _index_at, _slopes, _solve, fit_curve, weighed_reports
 from privquant.protocols.isotonic.jumps import strongest_jump
 from privquant.protocols.isotonic.posterior import profile, target_rate
@@ -93,13 +93,12 @@ def typical(
     part: of all reports, those asked for this quantile. people: whether the rank is that among the very people
     asked, all of them, rather than in a population.
     """
-    ends, rank = np.zeros(2, np.int64), np.zeros(1)
-    kind = int(_look(table, search, quantile, boosted, answer, part, people, ends, rank))
+    kind, low, high, rank = _look(table, search, quantile, boosted, answer, part, people)
     if kind == FEW:
         return None
     if kind == LUMPY:
-        return Lump(int(ends[0]), int(ends[1]), float(rank[0]))
-    return Typical(float(rank[0]), int(ends[0]), int(ends[1]))
+        return Lump(int(low), int(high), float(rank))
+    return Typical(float(rank), int(low), int(high))
 
 
 @njit(cache=True)
@@ -119,32 +118,25 @@ def _side(n: Floats, off: Floats, start: int, step: int, stop: int, wanted: floa
 
 @njit(cache=True)
 def _look(
-    table: Table,
-    search: Search,
-    quantile: float,
-    boosted: bool,
-    answer: int,
-    part: float,
-    people: bool,
-    ends: Ints,
-    rank: Floats,
-) -> int:
-    """SMOOTH: ends are those of values, rank the half-width; LUMPY: the lump's and its jump; FEW: nothing."""
+    table: Table, search: Search, quantile: float, boosted: bool, answer: int, part: float, people: bool
+) -> tuple[int, int, int, float]:
+    """SMOOTH, the ends of values, the half-width of rank; LUMPY, the lump's ends and its jump; FEW, and nothing."""
     count = table.held[0]
+    nothing = FEW, 0, 0, 0.0
     if count < 3:
-        return FEW
+        return nothing
     origin, low, high = answer_window(table, search, quantile, boosted)
     unit = prior_mass(low, high, search)
     if not unit > 0.0:
-        return FEW
+        return nothing
     seen, inside, total = weighed_reports(table, search, quantile, origin, low, high)
     if inside == 0.0:
-        return FEW
+        return nothing
     rate = target_rate(search, quantile)
     spread = math.sqrt(rate * (1.0 - rate))
     alone = spread / (seen.kappa * math.sqrt(part * total))
     if min(quantile, 1.0 - quantile) < _END * alone:
-        return FEW
+        return nothing
     curve = fit_curve(seen)
     scatter = _scatter(seen, curve)
     first = 0
@@ -159,7 +151,7 @@ def _look(
     guess = not scatter < _GUESS * math.sqrt(part) * alone
     if sign > _LUMPY or guess:
         profile(table, seen.n, seen.s, rate, 0.0, seen.least, 1.0 - seen.least)
-        return _name_lump(table, search, quantile, part * total, spread, sign > _LUMPY, ends, rank)
+        return _name_lump(table, search, quantile, part * total, spread, sign > _LUMPY)
     doubt = min(max((sign - _NO_DOUBT) / (_DOUBT - _NO_DOUBT), 0.0), 1.0)
     # reports asked for other quantiles tell the place by the curve alone, which is only a likeness
     variance = max(scatter, alone) ** 2
@@ -175,10 +167,9 @@ def _look(
         within = max(within, min(quantile, 1.0 - quantile))
     within = min(within, max(quantile, 1.0 - quantile))
     lowest, highest = place_range(seen, curve, VALUE_SCORE)
-    ends[0] = 0 if lowest == -math.inf else min(_index_at(search, origin, lowest * unit), answer)
-    ends[1] = search.last if highest == math.inf else max(_index_at(search, origin, highest * unit), answer)
-    rank[0] = within
-    return SMOOTH
+    low = 0 if lowest == -math.inf else min(_index_at(search, origin, lowest * unit), answer)
+    high = search.last if highest == math.inf else max(_index_at(search, origin, highest * unit), answer)
+    return SMOOTH, low, high, within
 
 
 @njit(cache=True)
@@ -197,8 +188,8 @@ def _scatter(seen: Seen, curve: Floats) -> float:
 
 @njit(cache=True)
 def _name_lump(
-    table: Table, search: Search, quantile: float, own: float, spread: float, lumpy: bool, ends: Ints, rank: Floats
-) -> int:
+    table: Table, search: Search, quantile: float, own: float, spread: float, lumpy: bool
+) -> tuple[int, int, int, float]:
     """Where the isotonic fit crosses the target, and how far rates jump there; FEW if no jump is to be seen."""
     count = table.held[0]
     cell = 0
@@ -212,8 +203,7 @@ def _name_lump(
     if left > 0.0 and right > 0.0:
         jump, inverse = above / right - below / left, 1.0 / left + 1.0 / right
     if not lumpy and not jump > _SEEN * spread * math.sqrt(inverse):
-        return FEW
-    ends[0] = table.threshold[cell - 1] + 1 if cell > 0 else 0
-    ends[1] = table.threshold[cell] if cell < count else search.last
-    rank[0] = min(max(jump / float(search.kappas[0]), 0.0), 1.0)
-    return LUMPY
+        return FEW, 0, 0, 0.0
+    low = table.threshold[cell - 1] + 1 if cell > 0 else 0
+    high = table.threshold[cell] if cell < count else search.last
+    return LUMPY, low, high, min(max(jump / float(search.kappas[0]), 0.0), 1.0)
