@@ -8,7 +8,7 @@ the values.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
@@ -39,6 +39,8 @@ from privquant.validation import check_epsilon, check_quantiles, one_or_several
 
 # Beyond this many users a protocol that must be asked one by one runs on the compiled engine.
 ONE_BY_ONE = 20_000
+# What other libraries call the argument that is `rng` here, as in numpy's own functions of today.
+_OTHER_WORDS = ("seed", "random_state", "random_seed")
 
 
 def median(
@@ -163,7 +165,9 @@ def quantile(
     check_epsilon(epsilon)
     asked = check_quantiles(q, rising=False)
     wanted = tuple(sorted(set(asked)))  # a protocol searches each once, in rising order
-    _refuse_other_words(options)
+    for word in _OTHER_WORDS:
+        if word in options:
+            raise InvalidInput(f"{word} is called rng here: say rng={options[word]!r}")
     kind = protocol_class(protocol)
     check_options(protocol, options)
     coins = generator(rng)
@@ -188,16 +192,6 @@ def quantile(
     if isinstance(q, numbers.Real):
         return noted[0]
     return Estimates(noted[wanted.index(one)] for one in asked)
-
-
-# What other libraries call the argument that is `rng` here, as in numpy's own functions of today.
-_OTHER_WORDS = ("seed", "random_state", "random_seed")
-
-
-def _refuse_other_words(options: Mapping[str, Any]) -> None:
-    for word in _OTHER_WORDS:
-        if word in options:
-            raise InvalidInput(f"{word} is called rng here: say rng={options[word]!r}")
 
 
 def _collect(

@@ -122,9 +122,8 @@ def _hadamard(template: Hierarchical, inside: Ints, users: Ints, rng: np.random.
     uniform = np.full(branching, 1.0 / branching)
     outside = rng.multinomial(users - inside.sum(axis=0), uniform)  # [trials, rows]
     sums = 2 * rng.binomial(outside, 0.5) - outside
+    matrix = np.stack([hadamard_transform(row) for row in np.eye(branching)])
     for k in range(branching):
         rows = rng.multinomial(inside[k], uniform)
-        signs = hadamard_transform(np.eye(1, branching, k)[0]).astype(np.int64)
-        sums += signs * (rows - 2 * rng.binomial(rows, template.coin.flip))
-    matrix = np.stack([hadamard_transform(row) for row in np.eye(branching)])
+        sums += matrix[k].astype(np.int64) * (rows - 2 * rng.binomial(rows, template.coin.flip))
     return np.asarray((matrix @ sums.T) / (template.coin.kappa * np.maximum(users, 1)))
