@@ -74,11 +74,11 @@ class Calibration:
 
     def kappa(self, setting: Setting) -> float:
         """Of the coin users throw; in the shuffle model of the one that tells as much as all rounds' coins."""
-        epsilon, users = setting["epsilon"], float(math.floor(setting["users"]))
+        epsilon, size = setting["epsilon"], setting["size"]
         if self.trust == "local":
             return kappa_of(epsilon)
         method, delta = self.name.partition("-")[2] or "exact", setting.get("delta", CALIBRATED_DELTA)
-        return shuffled_kappa(self.protocol, users, epsilon, delta, setting["size"], method)
+        return shuffled_kappa(self.protocol, float(math.floor(setting["users"])), epsilon, delta, size, method)
 
     def failure(
         self,

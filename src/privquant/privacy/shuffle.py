@@ -102,11 +102,8 @@ def epsilon(
     local_epsilon, batch, method, rtol, colluding
         As for `delta`.
     """
-    chosen, local, d = (
-        check_choice(method, "method", METHODS),
-        _check_local(local_epsilon),
-        check_probability(delta, "delta"),
-    )
+    chosen = check_choice(method, "method", METHODS)
+    local, d = _check_local(local_epsilon), check_probability(delta, "delta")
     others, tight = honest(batch, colluding), _check_rtol(rtol)
     if chosen in shuffle_bounds.EPSILON:
         return min(local, shuffle_bounds.EPSILON[chosen](local, others, d))
@@ -138,11 +135,8 @@ def local_epsilon(
     batch, method, rtol, colluding
         As for `delta`.
     """
-    chosen, e, d = (
-        check_choice(method, "method", METHODS),
-        check_epsilon(epsilon),
-        check_probability(delta, "delta"),
-    )
+    chosen = check_choice(method, "method", METHODS)
+    e, d = check_epsilon(epsilon), check_probability(delta, "delta")
     others, tight = honest(batch, colluding), _check_rtol(rtol)
     most = LARGEST_LOCAL_EPSILON if cap is None else min(check_epsilon(cap, "cap"), LARGEST_LOCAL_EPSILON)
     if most <= e:
