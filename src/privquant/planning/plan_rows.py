@@ -8,7 +8,6 @@ from typing import Any
 
 from privquant.planning import limits
 from privquant.planning.calibration import calibrated
-from privquant.planning.central import central_users
 from privquant.planning.solving import Job, by_measurement, solve
 from privquant.planning.theory import naive_search_users
 from privquant.protocols.registry import DEFAULT_PROTOCOL, protocol_class
@@ -71,7 +70,7 @@ def bounds(unknown: str, given: dict[str, float], job: Job) -> list[PlanRow]:
 
     two, three = ("alpha", "epsilon"), ("alpha", "epsilon", "confidence")
     held = "you hold the data: OpenDP"
-    central = bound(held, "central", "sufficient", central_users, *three, size=big, many=len(job.quantiles))
+    central = bound(held, "central", "sufficient", limits.central_users, *three, size=big, many=len(job.quantiles))
     if not job.pace.plain:
         return [central]
     return [
