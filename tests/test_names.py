@@ -102,10 +102,12 @@ def test_a_parameter_that_is_not_told_is_found_out():
 
 
 def test_the_options_of_the_default_are_in_the_help_of_quantile():
-    from privquant.protocols.registry import SHUFFLED, _loaded, _options, protocol_class
+    from pkgutil import resolve_name
+
+    from privquant.protocols.registry import SHUFFLED, _options, protocol_class
 
     shown = privquant.quantile.__doc__
-    default, shuffled = protocol_class("isotonic"), _loaded(SHUFFLED["isotonic"])
+    default, shuffled = protocol_class("isotonic"), resolve_name(SHUFFLED["isotonic"])
     options = {*_options(default).split(", "), *_options(shuffled).split(", ")} - {
         "rounds"
     }  # made by the other form

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privquant.arrays import Flags, Ints
 from privquant.domain import Domain, Grid, Integers, check_domain
 from privquant.errors import InvalidInput
 from privquant.validation import check_choice
@@ -29,12 +30,20 @@ from privquant.validation import check_choice
 
 @dataclass(frozen=True)
 class Column:
-    """Indices in the order of the data, and what was done to get them."""
+    """Indices in the order of the data, and what was done to get them.
 
-    indices: NDArray[np.int64]
-    clamped: int
+    below, above: values outside of the domain, counted as its ends. A Grid has none: its outer bins have no end.
+    """
+
+    indices: Ints
+    below: int
+    above: int
     dropped: int
     rounded: int
+
+    @property
+    def clamped(self) -> int:
+        return self.below + self.above
 
 
 def to_indices(
@@ -69,7 +78,7 @@ def to_indices(
     if isinstance(domain, Integers):
         return _integer_indices(array, domain, outside, fractions, dropped)
     assert isinstance(domain, Grid)
-    return Column(_grid_indices(array, domain.edges), 0, dropped, 0)
+    return Column(_grid_indices(array, domain.edges), 0, 0, dropped, 0)
 
 
 def _present(values: Any) -> tuple[NDArray[Any], int]:
@@ -117,7 +126,7 @@ def _array(values: Any) -> NDArray[Any]:
         raise InvalidInput(f"values must be a flat column of numbers: {error}") from error
 
 
-def _missing(array: NDArray[Any]) -> NDArray[np.bool_]:
+def _missing(array: NDArray[Any]) -> Flags:
     if array.dtype.kind == "O":
         return np.fromiter(map(_is_missing, array), dtype=bool, count=array.size)
     if array.dtype.kind in "fmM":
@@ -157,7 +166,7 @@ def _refuse_other_kinds(array: NDArray[Any], missing: int) -> None:
             raise InvalidInput(f"values must be numbers, got {wrong!r:.60}{advice}")
 
 
-def _grid_indices(array: NDArray[Any], edges: tuple[float, ...]) -> NDArray[np.int64]:
+def _grid_indices(array: NDArray[Any], edges: tuple[float, ...]) -> Ints:
     if array.dtype.kind != "O":
         as_floats = array.astype(np.float64)
         if array.dtype.kind == "f" or np.abs(as_floats).max() <= 2.0**53:
@@ -173,10 +182,10 @@ def _integer_indices(array: NDArray[Any], domain: Integers, outside: str, fracti
             "say fractions='round', or use Grid or LogGrid for continuous values"
         )
     below, above = whole < domain.low, whole > domain.high
-    clamped = int(below.sum() + above.sum())
-    if clamped and outside == "refuse":
+    moved = int(below.sum()), int(above.sum())
+    if any(moved) and outside == "refuse":
         raise InvalidInput(
-            f"{clamped} of {array.size} values are outside {domain.low} .. {domain.high}; "
+            f"{sum(moved)} of {array.size} values are outside {domain.low} .. {domain.high}; "
             "say outside='clamp' to count them as the nearest end"
         )
     indices = np.where(above, domain.size - 1, 0)
@@ -186,7 +195,7 @@ def _integer_indices(array: NDArray[Any], domain: Integers, outside: str, fracti
     else:  # unsigned arithmetic wraps: value - low is right even where the signed difference would overflow
         offset = inside.astype(np.uint64) - np.uint64(domain.low % 2**64)
     indices[~(below | above)] = offset.astype(np.int64)
-    return Column(indices, clamped, dropped, rounded)
+    return Column(indices, *moved, dropped, rounded)
 
 
 def _whole(array: NDArray[Any], domain: Integers) -> tuple[NDArray[Any], int]:

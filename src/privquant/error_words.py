@@ -59,7 +59,7 @@ class Interval(_Said):
 
 @dataclass(frozen=True, slots=True)
 class Rank(_Said):
-    """How far the rank of an answer may be off, by experience (see `privquant.planning.rank`).
+    """How far the rank of an answer may be off, by experience (see `privquant.planning.statement`).
 
     Parameters
     ----------

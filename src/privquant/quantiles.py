@@ -8,14 +8,14 @@ the values.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
 import numpy as np
 
 from privquant._numba import HAVE_NUMBA
-from privquant.columns import to_indices
+from privquant.columns import Column, to_indices
 from privquant.domain import Domain, given_domain
 from privquant.errors import InvalidInput
 from privquant.estimates import Estimates
@@ -26,7 +26,7 @@ from privquant.lab.run import Progress, drive, generator
 from privquant.lab.sample import Sample
 from privquant.messages import Estimate
 from privquant.planning.statement import stated, stated_estimates
-from privquant.protocols.base import Protocol, ThresholdProtocol
+from privquant.protocols.base import Protocol
 from privquant.protocols.registry import (
     DEFAULT_PROTOCOL,
     check_options,
@@ -39,6 +39,8 @@ from privquant.validation import check_epsilon, check_quantiles, one_or_several
 
 # Beyond this many users a protocol that must be asked one by one runs on the compiled engine.
 ONE_BY_ONE = 20_000
+# What other libraries call the argument that is `rng` here, as in numpy's own functions of today.
+_OTHER_WORDS = ("seed", "random_state", "random_seed")
 
 
 def median(
@@ -163,11 +165,12 @@ def quantile(
     check_epsilon(epsilon)
     asked = check_quantiles(q, rising=False)
     wanted = tuple(sorted(set(asked)))  # a protocol searches each once, in rising order
-    _refuse_other_words(options)
+    for word in _OTHER_WORDS:
+        if word in options:
+            raise InvalidInput(f"{word} is called rng here: say rng={options[word]!r}")
     kind = protocol_class(protocol)
     check_options(protocol, options)
     coins = generator(rng)
-    values = list(values) if isinstance(values, Iterator) else values
     column = to_indices(values, domain, outside=outside, missing=missing, fractions=fractions)
     settings: dict[str, Any] = {"epsilon": epsilon, **options}
     build: Callable[..., Protocol] = make_protocol
@@ -185,29 +188,16 @@ def quantile(
                 found += _collect(made, Sample(group, domain.size), coins, progress)
             else:  # no users, no rounds to shuffle
                 found += make_protocol(protocol, domain, users=0, epsilon=epsilon, quantile=one).estimates()
-    noted = [_with_notes(estimate, column.clamped, column.dropped, column.rounded) for estimate in found]
-    if column.clamped:
-        noted = [warned(e, values, domain, missing=missing, fractions=fractions) for e in noted]
+    noted = [warned(_with_notes(estimate, column), column, domain) for estimate in found]
     if isinstance(q, numbers.Real):
         return noted[0]
     return Estimates(noted[wanted.index(one)] for one in asked)
 
 
-# What other libraries call the argument that is `rng` here, as in numpy's own functions of today.
-_OTHER_WORDS = ("seed", "random_state", "random_seed")
-
-
-def _refuse_other_words(options: Mapping[str, Any]) -> None:
-    for word in _OTHER_WORDS:
-        if word in options:
-            raise InvalidInput(f"{word} is called rng here: say rng={options[word]!r}")
-
-
 def _collect(
     protocol: Protocol, sample: Sample, rng: np.random.Generator, progress: Progress | None
 ) -> list[Estimate]:
-    by_count = isinstance(protocol, ThresholdProtocol) and protocol.takes_counts
-    if not by_count and HAVE_NUMBA and sample.n > ONE_BY_ONE:
+    if not protocol.takes_counts and HAVE_NUMBA and sample.n > ONE_BY_ONE:
         simulate = simulator(protocol)
         if simulate is not simulate_by_asking:
             answers = simulate(protocol, sample, 1, rng, draw="empirical")[0]
@@ -221,13 +211,13 @@ def _collect(
     return stated_estimates(protocol)
 
 
-def _with_notes(estimate: Estimate, clamped: int, dropped: int, rounded: int) -> Estimate:
+def _with_notes(estimate: Estimate, column: Column) -> Estimate:
     notes = [
         f"{count} values were {what}"
         for count, what in (
-            (clamped, "outside the domain and clamped to its ends"),
-            (dropped, "missing and left out"),
-            (rounded, "rounded to whole numbers"),
+            (column.clamped, "outside the domain and clamped to its ends"),
+            (column.dropped, "missing and left out"),
+            (column.rounded, "rounded to whole numbers"),
         )
         if count
     ]

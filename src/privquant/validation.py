@@ -30,13 +30,13 @@ def check_epsilon(epsilon: object, name: str = "epsilon") -> float:
     return value
 
 
-def check_quantile(quantile: object, name: str = "quantile") -> float:
+def check_quantile(quantile: object) -> float:
     """A quantile: strictly between 0 and 1."""
     if isinstance(quantile, bool) or not isinstance(quantile, numbers.Real):
-        raise InvalidInput(f"{name} must be a number strictly between 0 and 1, got {quantile!r}")
+        raise InvalidInput(f"quantile must be a number strictly between 0 and 1, got {quantile!r}")
     value = float(quantile)
     if not 0.0 < value < 1.0:
-        raise InvalidInput(f"{name} must lie strictly between 0 and 1, got {quantile!r}")
+        raise InvalidInput(f"quantile must lie strictly between 0 and 1, got {quantile!r}")
     return value
 
 

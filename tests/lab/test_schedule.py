@@ -11,11 +11,12 @@ from privquant.lab.engine import simulate_by_asking, simulator
 from privquant.lab.populations import CountUsers
 from privquant.lab.run import run
 from privquant.lab.sample import Sample
-from privquant.lab.schedule import Schedule, growing_sizes
+from privquant.lab.schedule import Schedule
 from privquant.lab.shapes import shape
 from privquant.protocols.isotonic import Isotonic
 from privquant.protocols.isotonic.shuffled import shuffled_isotonic
 from privquant.protocols.naive.shuffled import shuffled_search
+from privquant.protocols.rounds import growing_sizes
 
 LISTS = [Schedule.batches(7), Schedule.equal(13), Schedule.rounds(13), Schedule.growing(0.2)]
 

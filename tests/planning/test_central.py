@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privquant.planning.central import central_users
+from privquant.planning.limits import central_users
 
 
 def failures(values, size, q, alpha, epsilon, runs, rng):

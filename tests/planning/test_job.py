@@ -14,7 +14,7 @@ from privquant._numba import HAVE_NUMBA
 from privquant.errors import InvalidInput
 from privquant.lab.rehearsal import rehearsed
 from privquant.planning.paces import Pace
-from privquant.planning.pilot import pilot_of
+from privquant.planning.pilot import Pilot, pilot_of
 from privquant.planning.simulated import RUNS, runs_by_default
 from privquant.planning.solving import Job
 
@@ -63,15 +63,17 @@ def test_every_pace_is_simulated(pace):
     (target,) = plan.targets
     assert "simulated" in {row.kind for row in plan.rows}
     again = rehearsed(
-        PILOT.astype(np.int64),
-        pq.Integers(*DOMAIN),
+        Job(
+            size=0,
+            quantiles=(0.5,),
+            delta=pace.get("delta"),
+            pace=Pace((), pace.get("interval"), pace.get("rounds"), pace.get("in_flight")),
+            pilot=Pilot(PILOT.astype(np.int64), pq.Integers(*DOMAIN)),
+            simulate=100,
+        ),
         users=400,
         epsilon=2.0,
-        delta=pace.get("delta"),
-        quantiles=(0.5,),
-        pace=Pace((), pace.get("interval"), pace.get("rounds"), pace.get("in_flight")),
-        runs=100,
-        progress=False,
+        trust=pace.get("trust", "local"),
         seed=2,
     )
     error = math.sqrt(target.success * (1 - target.success) * (1 / 300 + 1 / 100))

@@ -7,8 +7,7 @@ import pytest
 
 import privquant as pq
 from privquant.errors import InvalidInput, MissingDependency
-from privquant.planning.picture import by_threshold, monotone, pooled
-from privquant.protocols.isotonic.drawn import fitted_shares
+from privquant.planning.picture import by_threshold, fitted_shares, monotone, pooled
 
 pytest.importorskip("matplotlib")
 

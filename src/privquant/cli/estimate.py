@@ -68,7 +68,7 @@ def estimate(
     through a biased coin. Nothing is sent anywhere. The true quantile stands beside the estimate.
     """
     from privquant.lab.data import read_column
-    from privquant.lab.outside import Truth
+    from privquant.lab.outside import Truth, warning
     from privquant.protocols.registry import DEFAULT_PROTOCOL
     from privquant.quantiles import quantile as find
 
@@ -106,7 +106,7 @@ def estimate(
             "simulated": True,
             "truth": None if math.isinf(true) else true,
             "truth_bin": domain.bin(truth.sample.quantile(estimate_.quantile)),
-            "warning": truth.outside.warning(estimate_, domain, truth.sample.n),
+            "warning": warning(estimate_, truth.column, domain),
         }
         if estimate_.index is not None:
             row["rank_error"] = truth.rank_error(estimate_.index, estimate_.quantile)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Flags
 from privquant.errors import InvalidInput
 from privquant.lab.populations import Users
 from privquant.lab.sample import Sample
@@ -57,7 +57,7 @@ class Attack:
         """The index of the fake value among these data."""
         return None if self.rank is None else int(sample.quantile(self.rank))
 
-    def liars(self, users: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    def liars(self, users: int, rng: np.random.Generator) -> Flags:
         """For each user in the order of asking, whether it is a liar."""
         found, count = np.zeros(users, np.bool_), round(self.share * users)
         if self.when == "first":

@@ -17,13 +17,13 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Ints
 from privquant.columns import to_indices
 from privquant.domain import MAX_SIZE, Domain, Integers, given_domain
 from privquant.errors import InvalidInput
@@ -35,10 +35,8 @@ __all__ = ["DataSet", "dataset", "dataset_names", "from_values", "pareto", "pars
 
 PAPER_SEED = 42
 
-Values = NDArray[np.int64]
 
-
-def pareto(n: int, size: int, *, seed: int = PAPER_SEED) -> Values:
+def pareto(n: int, size: int, *, seed: int = PAPER_SEED) -> Ints:
     """The paper's Pareto data: `np.clip(np.round(pareto(1.5, n) * 2000).astype(int), 0, B - 1)`.
 
     The authors' files are n = 2500, 5000, 7500, 10^7 with B = 4^8, 4^9 and seed 42.
@@ -51,7 +49,7 @@ def pareto(n: int, size: int, *, seed: int = PAPER_SEED) -> Values:
     return np.asarray(np.clip(below.astype(np.int64), 0, size - 1))
 
 
-def uniform_interval(n: int, size: int, *, seed: int = PAPER_SEED) -> Values:
+def uniform_interval(n: int, size: int, *, seed: int = PAPER_SEED) -> Ints:
     """The paper's uniform data: n draws from left .. right, left in the lower half of the domain and right
     in the upper half. The authors' files are n = 2500 with B = 100, 10^3 .. 10^6 and seed 42.
     """
@@ -73,13 +71,13 @@ class DataSet:
     n: int
     domain: Domain
     key: str
-    make: Callable[[], Values] = field(repr=False, compare=False)
+    make: Callable[[], Ints] = field(repr=False, compare=False)
 
     @property
     def size(self) -> int:
         return self.domain.size
 
-    def indices(self) -> Values:
+    def indices(self) -> Ints:
         return self.make()
 
     def sample(self) -> Sample:
@@ -95,32 +93,15 @@ def _sample_of(data: DataSet) -> Sample:
     return data.sample()
 
 
-@dataclass(frozen=True)
-class _Recipe:
-    """A data set by name, made where it is needed: it travels to worker processes as a few bytes."""
+def _made(name: str, n: int, size: int, seed: int) -> Ints:
+    if name in _RECIPES:
+        return _RECIPES[name](n, size, seed=seed)
+    from privquant.lab.shapes import shape
 
-    name: str
-    n: int
-    size: int
-    seed: int
-
-    def __call__(self) -> Values:
-        if self.name in _RECIPES:
-            return _RECIPES[self.name](self.n, self.size, seed=self.seed)
-        from privquant.lab.shapes import shape
-
-        return np.asarray(shape(self.name, self.n, self.size, np.random.default_rng(self.seed)), np.int64)
+    return np.asarray(shape(name, n, size, np.random.default_rng(seed)), np.int64)
 
 
-@dataclass(frozen=True)
-class _Held:
-    values: Values
-
-    def __call__(self) -> Values:
-        return self.values
-
-
-_RECIPES: dict[str, Callable[..., Values]] = {"pareto": pareto, "uniform-interval": uniform_interval}
+_RECIPES: dict[str, Callable[..., Ints]] = {"pareto": pareto, "uniform-interval": uniform_interval}
 
 
 def dataset_names() -> tuple[str, ...]:
@@ -141,13 +122,9 @@ def dataset(name: str, *, n: int, size: int, seed: int = PAPER_SEED) -> DataSet:
     root = check_count(seed, "seed")
     if root >= 2**32:
         raise InvalidInput(f"a data set's seed must be below 2^32, got {root}")
-    return DataSet(
-        name,
-        users,
-        Integers(0, domain_size - 1),
-        f"{name}:n={users}:B={domain_size}:seed={root}",
-        _Recipe(name, users, domain_size, root),
-    )
+    # Made where it is needed: it travels to worker processes as a few bytes.
+    make = partial(_made, name, users, domain_size, root)
+    return DataSet(name, users, Integers(0, domain_size - 1), f"{name}:n={users}:B={domain_size}:seed={root}", make)
 
 
 def from_values(
@@ -164,7 +141,7 @@ def from_values(
     column = to_indices(values, domain, outside=outside, missing=missing, fractions=fractions)
     digest = hashlib.sha256(column.indices.tobytes() + repr(domain.to_dict()).encode()).hexdigest()[:16]
     key = f"{name}:n={column.indices.size}:B={domain.size}:sha256={digest}"
-    return DataSet(name, int(column.indices.size), domain, key, _Held(column.indices))
+    return DataSet(name, int(column.indices.size), domain, key, partial(np.asarray, column.indices))
 
 
 _FILE_KEYS = ("column", "low", "high", "missing", "fractions", "outside")

@@ -17,42 +17,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privquant.columns import to_indices
-from privquant.domain import Domain, Integers
+from privquant.columns import Column, to_indices
+from privquant.domain import Domain
 from privquant.lab.sample import Sample, rank_distance
 from privquant.messages import Estimate
 
 
-@dataclass(frozen=True)
-class Outside:
-    """How many values are below the domain and above it. A Grid has no outside: its outer bins have no end."""
-
-    below: int = 0
-    above: int = 0
-
-    @classmethod
-    def of(cls, values: Any, domain: Domain, **handling: Any) -> Outside:
-        """For a column that `to_indices` takes; handling: what to do with missing values and fractions."""
-        if not isinstance(domain, Integers):
-            return cls()
-        # Two values each: the end itself (and all beyond on its inner side), and whatever lies outside.
-        low, high = (Integers(domain.low - 1, domain.low), Integers(domain.high, domain.high + 1))
-        below = int((to_indices(values, low, **handling).indices == 0).sum())
-        return cls(below, int((to_indices(values, high, **handling).indices == 1).sum()))
-
-    def warning(self, estimate: Estimate, domain: Domain, users: int) -> str | None:
-        """What to say of an answer at an end to which values were moved; None where there is nothing to say."""
-        if estimate.index == domain.size - 1 and self.above:
-            end, count, where = "highest", self.above, "above"
-        elif estimate.index == 0 and self.below:
-            end, count, where = "lowest", self.below, "below"
-        else:
-            return None
-        return (
-            f"the answer {estimate.value} at quantile {estimate.quantile:g} is the {end} value of the domain, and "
-            f"{count:,} of {users:,} values lie {where} it and were clamped: the true quantile may be anything "
-            f"further out; give a wider domain"
-        )
+def warning(estimate: Estimate, column: Column, domain: Domain) -> str | None:
+    """What to say of an answer at an end to which values were moved; None where there is nothing to say."""
+    if estimate.index == domain.size - 1 and column.above:
+        end, count, where = "highest", column.above, "above"
+    elif estimate.index == 0 and column.below:
+        end, count, where = "lowest", column.below, "below"
+    else:
+        return None
+    return (
+        f"the answer {estimate.value} at quantile {estimate.quantile:g} is the {end} value of the domain, and "
+        f"{count:,} of {column.indices.size:,} values lie {where} it and were clamped: the true quantile may be "
+        "anything further out; give a wider domain"
+    )
 
 
 @dataclass(frozen=True)
@@ -60,23 +43,19 @@ class Truth:
     """The quantiles of the data as they are, and how far an answer is from them in rank."""
 
     sample: Sample
-    outside: Outside
+    column: Column
     sorted: NDArray[Any]
 
     @classmethod
     def of(cls, values: Any, domain: Domain, *, missing: str = "refuse", fractions: str = "refuse") -> Truth:
         """Of a column of numbers; the values themselves are looked at only where some are outside."""
-        handling = {"missing": missing, "fractions": fractions}
-        column = to_indices(values, domain, **handling)
-        sample = Sample(column.indices, domain.size)
-        if not column.clamped:
-            return cls(sample, Outside(), np.empty(0))
-        return cls(sample, Outside.of(values, domain, **handling), _sorted(values))
+        column = to_indices(values, domain, missing=missing, fractions=fractions)
+        return cls(Sample(column.indices, domain.size), column, _sorted(values) if column.clamped else np.empty(0))
 
     def quantile(self, q: float, domain: Domain) -> int | float:
         """The smallest value v with F(v) >= q; for a bin its upper edge."""
         place = max(0, math.ceil(q * self.sample.n - 1e-9) - 1)
-        if self.outside.below <= place < self.sample.n - self.outside.above:
+        if self.column.below <= place < self.sample.n - self.column.above:
             return domain.value(self.sample.quantile(q))
         value = float(self.sorted[place])
         return round(self.sorted[place]) if math.isfinite(value) else value
@@ -85,20 +64,15 @@ class Truth:
         """Distance of q to [F(v-1), F(v)] for the answer at this index."""
         below, upto = int(self.sample.at_most(index - 1)), int(self.sample.at_most(index))
         if index == 0:
-            below = self.outside.below
+            below = self.column.below
         if index == self.sample.size - 1:
-            upto = self.sample.n - self.outside.above
+            upto = self.sample.n - self.column.above
         return float(rank_distance(np.int64(below), np.int64(upto), self.sample.n, q))  # type: ignore[arg-type]
 
 
-def warned(estimate: Estimate, values: Any, domain: Domain, **handling: Any) -> Estimate:
+def warned(estimate: Estimate, column: Column, domain: Domain) -> Estimate:
     """The estimate, with a warning where it is an end of the domain to which values were moved."""
-    if estimate.index not in (0, domain.size - 1):
-        return estimate
-    column = to_indices(values, domain, **handling)
-    if not column.clamped:
-        return estimate
-    said = Outside.of(values, domain, **handling).warning(estimate, domain, column.indices.size)
+    said = warning(estimate, column, domain)
     if said is None:
         return estimate
     warnings.warn(said, UserWarning, stacklevel=_outside_of_the_package())

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Floats
 from privquant.domain import Domain, Integers, check_domain
 from privquant.errors import InvalidInput
 from privquant.lab.populations import Adversary, Coins, Users
@@ -185,7 +185,7 @@ def is_good(probabilities: Sequence[float], coin: int, tau: float, alpha: float)
 class Cdf:
     """An estimated distribution function: `at(indices)` at any domain indices, and what users were promised."""
 
-    at: Callable[[Sequence[int]], NDArray[np.float64]]
+    at: Callable[[Sequence[int]], Floats]
     guarantee: Guarantee
 
     def error(self, sample: Sample) -> float:
@@ -263,7 +263,7 @@ def cdf_by_medians(
     reached = np.maximum.accumulate(np.sort(answers, axis=0)[(repeats - 1) // 2])
     steps = np.array([0.0, *quantiles])
 
-    def at(indices: Sequence[int]) -> NDArray[np.float64]:
+    def at(indices: Sequence[int]) -> Floats:
         wanted = np.asarray(indices, np.int64)
         found = steps[np.searchsorted(reached, wanted, side="right")]
         return np.where(wanted >= domain.size - 1, 1.0, found)

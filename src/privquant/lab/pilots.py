@@ -5,8 +5,8 @@ from __future__ import annotations
 from os import PathLike, fspath
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Ints
 from privquant.columns import to_indices
 from privquant.domain import Domain
 from privquant.errors import InvalidInput
@@ -17,7 +17,7 @@ _DRAWN = 100_000
 _FILES = (".csv", ".tsv", ".parquet", ".pq")
 
 
-def indices_of(given: str | PathLike[str], domain: Domain) -> NDArray[np.int64]:
+def indices_of(given: str | PathLike[str], domain: Domain) -> Ints:
     """The indices of a pilot: "times.csv", "times.csv:ms" for a column of it, or a shape such as "lognormal".
 
     A shape is drawn over the whole domain, always the same.

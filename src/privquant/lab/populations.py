@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Ints
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.lab.sample import Sample
 from privquant.messages import AnyQuery, AnyReport, Query, Report, TreeQuery
 from privquant.privacy.coin import DRAW, Coin
-from privquant.protocols.base import Protocol, ThresholdProtocol
+from privquant.protocols.base import Protocol
 from privquant.validation import check_choice
 
 
@@ -58,7 +58,7 @@ class Users(_OfSample):
         self._order = None if self._statistical else self._rng.permutation(self._sample.indices)
         self._asked = 0
 
-    def _take(self, count: int) -> NDArray[np.int64]:
+    def _take(self, count: int) -> Ints:
         if self._order is None:
             return self._sample.indices[self._rng.integers(0, self._sample.n, size=count)]
         if self._asked + count > self._order.size:
@@ -147,8 +147,7 @@ def population_of(
     one_by_one: bool = False,
 ) -> Users | CountUsers:
     """The sample as a population that answers this protocol: by count where that is all that matters."""
-    by_count = not one_by_one and isinstance(protocol, ThresholdProtocol) and protocol.takes_counts
-    return (CountUsers if by_count else Users)(sample, rng, draw=draw)
+    return (CountUsers if protocol.takes_counts and not one_by_one else Users)(sample, rng, draw=draw)
 
 
 class Coins:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Floats, Ints
 from privquant.domain import Domain
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.outcome import Outcome
@@ -15,7 +15,8 @@ from privquant.lab.experiment.runner import run_cells
 from privquant.lab.experiment.template import Registered, Shuffled, Template
 from privquant.lab.sample import Draw, Sample
 from privquant.lab.schedule import SUGGESTED, Schedule
-from privquant.planning.paces import SPREAD, Pace
+from privquant.planning.paces import SPREAD
+from privquant.planning.solving import Job
 
 SEED = 1
 
@@ -24,7 +25,7 @@ SEED = 1
 class Resampled:
     """n people drawn from a pilot with replacement, others in every run."""
 
-    indices: NDArray[np.int64]
+    indices: Ints
     domain: Domain
     n: int
     name = "pilot"
@@ -34,7 +35,7 @@ class Resampled:
         return f"pilot:n={self.n}:B={self.domain.size}"
 
     @cached_property
-    def _histogram(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def _histogram(self) -> tuple[Ints, Floats]:
         values, counts = np.unique(self.indices, return_counts=True)
         return values, counts / self.indices.size
 
@@ -47,34 +48,17 @@ class Resampled:
 
 
 def rehearsed(
-    indices: NDArray[np.int64],
-    domain: Domain,
-    *,
-    users: int,
-    epsilon: float,
-    delta: float | None,
-    quantiles: tuple[float, ...],
-    pace: Pace,
-    runs: int,
-    progress: bool,
-    seed: int = SEED,
+    job: Job, *, users: int, epsilon: float, trust: str, progress: bool = False, seed: int = SEED
 ) -> Outcome:
-    """So many runs of the job, in this process and always the same; ranks are those among the people asked.
-
-    delta: of shuffled rounds; None is the local model.
-    """
-    schedule = Schedule.of(rounds=pace.rounds, in_flight=pace.in_flight)
-    options = {} if pace.interval is None else {"interval": pace.interval}
+    """The job's runs, in this process and always the same; ranks are those among the people asked."""
+    assert job.pilot is not None
+    schedule = Schedule.of(rounds=job.pace.rounds, in_flight=job.pace.in_flight)
+    options = {} if job.pace.interval is None else {"interval": job.pace.interval}
     if schedule != SUGGESTED:
         options["spread"] = SPREAD
-    template: Template = Registered("isotonic", epsilon, quantiles, tuple(options.items()))
-    if delta is not None:
-        template = Shuffled("isotonic", epsilon, delta, quantiles)
-    cell = Cell(
-        Resampled(indices, domain, users),
-        template,
-        schedule=schedule,
-        trials=runs,
-        redraw=1,
-    )
+    template: Template = Registered("isotonic", epsilon, job.quantiles, tuple(options.items()))
+    if trust == "shuffle":
+        template = Shuffled("isotonic", epsilon, job.delta, job.quantiles)
+    people = Resampled(job.pilot.indices, job.pilot.domain, users)
+    cell = Cell(people, template, schedule=schedule, trials=job.simulate, redraw=1)
     return run_cells([cell], seed=seed, workers=1, progress=progress).outcomes[0]

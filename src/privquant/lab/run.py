@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from privquant.columns import to_indices
 from privquant.errors import InvalidInput
 from privquant.lab.outside import warned
 from privquant.lab.populations import population_of
@@ -70,19 +71,21 @@ def run(
     chosen = schedule or named
     chosen.check(protocol)
     _refuse_used(protocol)
-    answers = any(hasattr(population, name) for name in ("answer", "answer_counts", "answer_round"))
-    if answers and rng is not None:
-        raise InvalidInput("rng goes with a column of values; a population has a generator of its own")
-    sample = None if answers else _sample(population, protocol)
-    if sample is not None:
-        users = population_of(protocol, sample, generator(rng), one_by_one=chosen.kind == "in-flight")
-        drive(protocol, users, chosen, progress=progress)
-    else:
+    if any(hasattr(population, name) for name in ("answer", "answer_counts", "answer_round")):
+        if rng is not None:
+            raise InvalidInput("rng goes with a column of values; a population has a generator of its own")
         drive(protocol, population, chosen, progress=progress)
+        return stated(protocol.estimate(), protocol)
+    column = None if isinstance(population, Sample) else to_indices(population, protocol.domain)
+    sample = population if column is None else Sample(column.indices, protocol.domain.size)
+    if sample.n < protocol.users - protocol.asked:
+        raise InvalidInput(
+            f"the protocol is to ask {protocol.users - protocol.asked:,} users, but there are {sample.n:,} values"
+        )
+    users = population_of(protocol, sample, generator(rng), one_by_one=chosen.kind == "in-flight")
+    drive(protocol, users, chosen, progress=progress)
     found = stated(protocol.estimate(), protocol)
-    if answers or isinstance(population, Sample):
-        return found
-    return warned(found, population, protocol.domain)
+    return found if column is None else warned(found, column, protocol.domain)
 
 
 def generator(rng: Any) -> np.random.Generator:
@@ -106,15 +109,6 @@ def _refuse_used(protocol: Protocol) -> None:
     raise InvalidInput(f"this protocol was used: {protocol.heard:,} users answered it already{again}")
 
 
-def _sample(values: Any, protocol: Protocol) -> Sample:
-    sample = values if isinstance(values, Sample) else Sample.of_values(values, protocol.domain)
-    if sample.n < protocol.users - protocol.asked:
-        raise InvalidInput(
-            f"the protocol is to ask {protocol.users - protocol.asked:,} users, but there are {sample.n:,} values"
-        )
-    return sample
-
-
 def drive(
     protocol: Protocol, population: Any, schedule: Schedule = SUGGESTED, *, progress: Progress | None = None
 ) -> None:
@@ -132,9 +126,7 @@ def drive(
 
 
 def _in_batches(protocol: Protocol, population: Any, pace: Pace, progress: Progress | None) -> None:
-    by_count = (
-        isinstance(protocol, ThresholdProtocol) and protocol.takes_counts and hasattr(population, "answer_counts")
-    )
+    by_count = protocol.takes_counts and hasattr(population, "answer_counts")
     while pairs := protocol.ask_counts(pace.next()):
         if hasattr(population, "answer_round"):
             for reply in population.answer_round(pairs):

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Flags, Floats, Ints
 from privquant.columns import to_indices
 from privquant.domain import Domain, given_domain
 from privquant.errors import InvalidInput
@@ -25,7 +25,7 @@ class Sample:
         Of the domain.
     """
 
-    def __init__(self, indices: NDArray[np.int64], size: int) -> None:
+    def __init__(self, indices: Ints, size: int) -> None:
         self.indices = np.ascontiguousarray(indices, dtype=np.int64)
         self.size = size
         if self.indices.ndim != 1 or self.indices.size == 0:
@@ -40,7 +40,7 @@ class Sample:
         return cls(to_indices(values, found).indices, found.size)
 
     @classmethod
-    def of_counts(cls, values: NDArray[np.int64], counts: NDArray[np.int64], size: int) -> Sample:
+    def of_counts(cls, values: Ints, counts: Ints, size: int) -> Sample:
         """A sample given as distinct rising indices and how many users hold each; users are never listed
         unless a population asks them one by one."""
         distinct, held = np.asarray(values, np.int64), np.asarray(counts, np.int64)
@@ -51,7 +51,7 @@ class Sample:
         sample.__dict__["_histogram"] = (distinct, np.cumsum(held))
         return sample
 
-    def __getattr__(self, name: str) -> NDArray[np.int64]:
+    def __getattr__(self, name: str) -> Ints:
         if name != "indices" or "_histogram" not in self.__dict__:
             raise AttributeError(name)
         self.indices = np.repeat(self.values, np.diff(self._from_zero))
@@ -63,27 +63,27 @@ class Sample:
         return int(self.cumulative[-1]) if listed is None else int(listed.size)
 
     @cached_property
-    def _histogram(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _histogram(self) -> tuple[Ints, Ints]:
         values, counts = np.unique(self.indices, return_counts=True)
         return values, np.cumsum(counts, dtype=np.int64)
 
     @property
-    def values(self) -> NDArray[np.int64]:
+    def values(self) -> Ints:
         """The distinct indices, rising."""
         return self._histogram[0]
 
     @property
-    def cumulative(self) -> NDArray[np.int64]:
+    def cumulative(self) -> Ints:
         """How many users are at or below each of `values`."""
         return self._histogram[1]
 
     @cached_property
-    def _from_zero(self) -> NDArray[np.int64]:
+    def _from_zero(self) -> Ints:
         return np.concatenate(([0], self.cumulative))
 
-    def at_most(self, threshold: NDArray[np.int64] | int) -> NDArray[np.int64]:
+    def at_most(self, threshold: Ints | int) -> Ints:
         """How many users have an index of at most `threshold` (an array or one number; -1 gives 0)."""
-        found: NDArray[np.int64] = self._from_zero[np.searchsorted(self.values, threshold, side="right")]
+        found: Ints = self._from_zero[np.searchsorted(self.values, threshold, side="right")]
         return found
 
     def quantile(self, q: float) -> int:
@@ -91,23 +91,21 @@ class Sample:
         rank = int(np.searchsorted(self.cumulative, q * self.n - 1e-9, side="left"))
         return int(self.values[min(rank, self.values.size - 1)])
 
-    def rank_error(self, answers: NDArray[np.int64], q: float) -> NDArray[np.float64]:
+    def rank_error(self, answers: Ints, q: float) -> Floats:
         """Distance of q to [F(v-1), F(v)], for each answer v."""
         return rank_distance(self.at_most(answers - 1), self.at_most(answers), self.n, q)
 
-    def success(self, answers: NDArray[np.int64], q: float, alpha: float) -> NDArray[np.bool_]:
+    def success(self, answers: Ints, q: float, alpha: float) -> Flags:
         """Whether each answer v is within alpha of q in rank."""
         return is_within(self.at_most(answers - 1), self.at_most(answers), self.n, q, alpha)
 
 
-def rank_distance(below: NDArray[np.int64], upto: NDArray[np.int64], n: int, q: float) -> NDArray[np.float64]:
+def rank_distance(below: Ints, upto: Ints, n: int, q: float) -> Floats:
     """The rank error of an answer with so many users below it and at or below it: from q to [below/n, upto/n]."""
     return np.asarray(np.maximum(0.0, np.maximum(below / n - q, q - upto / n)))
 
 
-def is_within(
-    below: NDArray[np.int64], upto: NDArray[np.int64], n: int, q: float, alpha: float
-) -> NDArray[np.bool_]:
+def is_within(below: Ints, upto: Ints, n: int, q: float, alpha: float) -> Flags:
     """The paper's success: F(v-1) < q + alpha and F(v) > q - alpha (its coin is m = v - 1)."""
     return np.asarray((below / n < q + alpha) & (upto / n > q - alpha))
 

@@ -18,6 +18,7 @@ from itertools import accumulate, pairwise
 
 from privquant.errors import InvalidInput
 from privquant.protocols.base import Protocol
+from privquant.protocols.rounds import equal_sizes, growing_sizes
 from privquant.validation import check_choice, check_count
 
 KINDS = ("suggested", "batches", "rounds", "equal", "growing", "in-flight")
@@ -64,15 +65,11 @@ class Schedule:
     @classmethod
     def of(cls, *, batch: int | None = None, rounds: int | None = None, in_flight: int | None = None) -> Schedule:
         """The schedule a caller named by at most one of these."""
-        given = {"batch": batch, "rounds": rounds, "in_flight": in_flight}
-        named = [name for name, value in given.items() if value is not None]
+        given = {"batch": ("batches", batch), "rounds": ("rounds", rounds), "in_flight": ("in-flight", in_flight)}
+        named = {name: (kind, number) for name, (kind, number) in given.items() if number is not None}
         if len(named) > 1:
             raise InvalidInput(f"give at most one of batch, rounds and in_flight, got {' and '.join(named)}")
-        if batch is not None:
-            return cls.batches(batch)
-        if rounds is not None:
-            return cls.rounds(rounds)
-        return cls() if in_flight is None else cls.in_flight(in_flight)
+        return next((cls(kind, number) for kind, number in named.values()), SUGGESTED)
 
     def __str__(self) -> str:
         return self.kind if self.kind == "suggested" else f"{self.kind}={self.number:g}"
@@ -93,24 +90,10 @@ class Schedule:
             whole, rest = divmod(users, int(self.number))
             return [int(self.number)] * whole + ([rest] if rest else [])
         if self.kind == "equal":
-            parts = min(int(self.number), users)
-            return [users * (r + 1) // parts - users * r // parts for r in range(parts)]
+            return equal_sizes(users, int(self.number))
         if self.kind == "growing":
             return growing_sizes(users, FIRST, self.number)
         return best_sizes(users, int(self.number))
-
-
-def growing_sizes(users: int, first: int, share: float) -> list[int]:
-    """Rounds of max(first, share of those asked before) users; a leftover under half a round joins the last."""
-    sizes: list[int] = []
-    asked = 0
-    while asked < users:
-        size = max(first, int(share * asked))
-        if users - asked - size < size / 2:
-            size = users - asked
-        sizes.append(size)
-        asked += size
-    return sizes
 
 
 def best_sizes(users: int, rounds: int) -> list[int]:

@@ -25,16 +25,15 @@ from fractions import Fraction
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Floats, Ints
 from privquant.domain import MAX_SIZE
 from privquant.errors import InvalidInput
 from privquant.validation import check_choice, check_count, check_quantile
 
 __all__ = ["SHAPES", "distribution", "shape"]
 
-Indices = NDArray[np.int64]
-Inverse = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+Inverse = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Distribution:
     quantile: the smallest index v with F(v) >= q.
     """
 
-    draw: Callable[[int, np.random.Generator], Indices]
+    draw: Callable[[int, np.random.Generator], Ints]
     quantile: Callable[[float], int]
 
 
@@ -57,13 +56,13 @@ def distribution(name: str, size: int, rng: np.random.Generator) -> Distribution
     return _MAKERS[name](size, rng)
 
 
-def shape(name: str, n: int, size: int, rng: np.random.Generator) -> Indices:
+def shape(name: str, n: int, size: int, rng: np.random.Generator) -> Ints:
     """n users' indices drawn from a distribution of this shape."""
     users = check_count(n, "n", 1)
     return distribution(name, size, rng).draw(users, rng)
 
 
-def _to_indices(values: NDArray[np.float64], size: int) -> Indices:
+def _to_indices(values: Floats, size: int) -> Ints:
     """Whole parts, clipped to the domain; exact up to 2^63 because a float below 2^63 fits an int64."""
     most = math.nextafter(float(size), 0.0)
     return np.minimum(np.floor(np.clip(values, 0.0, most)).astype(np.int64), size - 1)
@@ -88,11 +87,11 @@ def _between(low: int, high: int) -> Distribution:
     return Distribution(lambda n, rng: rng.integers(low, high, n, endpoint=True), quantile)
 
 
-def _atoms(at: Indices, weights: NDArray[np.float64]) -> Distribution:
+def _atoms(at: Ints, weights: Floats) -> Distribution:
     """`weights` on the rising indices `at`."""
     upto = np.cumsum(weights)
 
-    def of(shares: NDArray[np.float64]) -> Indices:
+    def of(shares: Floats) -> Ints:
         return at[np.minimum(np.searchsorted(upto, shares, side="left"), at.size - 1)]
 
     return Distribution(
@@ -131,7 +130,7 @@ def _const(size: int, rng: np.random.Generator) -> Distribution:
 def _atom(size: int, rng: np.random.Generator) -> Distribution:
     place = (0.1 + 0.8 * rng.random()) * size
 
-    def inverse(u: NDArray[np.float64]) -> NDArray[np.float64]:
+    def inverse(u: Floats) -> Floats:
         above = place + np.maximum(u - 0.65, 0.0) / 0.35 * (size - place)
         return np.where(u <= 0.3, u / 0.3 * place, np.where(u <= 0.65, place, above))
 
@@ -142,7 +141,7 @@ def _lumps(size: int, rng: np.random.Generator, lower: float) -> Distribution:
     """`lower` of the users uniform on 2 % of the domain in its first fifth or so, the others around 0.7."""
     low, high, width = 0.2 * rng.random(), 0.6 + 0.2 * rng.random(), 0.02
 
-    def inverse(u: NDArray[np.float64]) -> NDArray[np.float64]:
+    def inverse(u: Floats) -> Floats:
         above = high + width * (u - lower) / (1.0 - lower)
         return np.where(u <= lower, low + width * u / lower, above) * size
 
@@ -159,7 +158,7 @@ def _hard(size: int, rng: np.random.Generator) -> Distribution:
 def _by_scores(inverse: Inverse, size: int) -> Distribution:
     """The distribution of `inverse` of a standard normal, rounded down to indices."""
 
-    def of_ranks(u: NDArray[np.float64]) -> NDArray[np.float64]:
+    def of_ranks(u: Floats) -> Floats:
         return inverse(np.array([NormalDist().inv_cdf(each) for each in u]))
 
     return Distribution(
@@ -186,7 +185,7 @@ def _salary(size: int, rng: np.random.Generator) -> Distribution:
 def _solved(share: Callable[[float], float], high: float) -> Inverse:
     """The inverse of a rising distribution function on 0 .. high, by bisection."""
 
-    def inverse(u: NDArray[np.float64]) -> NDArray[np.float64]:
+    def inverse(u: Floats) -> Floats:
         low, top = np.zeros_like(u), np.full_like(u, high)
         for _ in range(80):
             middle = (low + top) / 2.0
@@ -211,7 +210,7 @@ def _bimodal(size: int, rng: np.random.Generator) -> Distribution:
     normal = NormalDist()
     exact = _solved(lambda x: 0.5 * (normal.cdf(x - 10.0) + normal.cdf(x - 14.0)), 24.0)
 
-    def draw(n: int, rng: np.random.Generator) -> Indices:
+    def draw(n: int, rng: np.random.Generator) -> Ints:
         side = np.where(rng.random(n) < 0.5, -2.0, 2.0)
         return _to_indices(centre + deviation * (side + rng.standard_normal(n)), size)
 

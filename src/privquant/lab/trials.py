@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privquant.arrays import Floats, Ints
 from privquant.domain import Domain
 from privquant.errors import InvalidInput
 from privquant.lab.data import from_values
@@ -29,7 +30,7 @@ class Trials:
     template: Protocol
 
     @property
-    def indices(self) -> NDArray[np.int64]:
+    def indices(self) -> Ints:
         """The answers as indices of the domain."""
         return self.outcome.answers
 
@@ -46,7 +47,7 @@ class Trials:
         """Share of trials whose answer v has F(v-1) < q + alpha and F(v) > q - alpha (first quantile)."""
         return self.outcome.success(check_probability(alpha, "alpha"))
 
-    def rank_errors(self) -> NDArray[np.float64]:
+    def rank_errors(self) -> Floats:
         """Distance of q to [F(v-1), F(v)] for each trial (first quantile)."""
         return self.outcome.rank_errors()
 

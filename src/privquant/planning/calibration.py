@@ -72,12 +72,13 @@ class Calibration:
     def trust(self) -> str:
         return self.name.split("/")[1].split("-")[0]
 
-    def kappa(self, *, users: float, epsilon: float, size: int, delta: float) -> float:
+    def kappa(self, setting: Setting) -> float:
         """Of the coin users throw; in the shuffle model of the one that tells as much as all rounds' coins."""
+        epsilon, size = setting["epsilon"], setting["size"]
         if self.trust == "local":
             return kappa_of(epsilon)
-        method = self.name.partition("-")[2] or "exact"
-        return shuffled_kappa(self.protocol, float(math.floor(users)), epsilon, delta, size, method)
+        method, delta = self.name.partition("-")[2] or "exact", setting.get("delta", CALIBRATED_DELTA)
+        return shuffled_kappa(self.protocol, float(math.floor(setting["users"])), epsilon, delta, size, method)
 
     def failure(
         self,
@@ -94,7 +95,7 @@ class Calibration:
         ties:       whether to count on the ties that a small domain forces on any data.
         population: the rank in a population that the people were drawn from, instead of among themselves.
         """
-        run = self._run(**setting)
+        run = self._run(setting)
         if population:
             run = run._replace(share=0.0)
         laws = [self.laws[name] for name in KINDS[: KINDS.index(kind) + 1] if name in self.laws]
@@ -112,21 +113,12 @@ class Calibration:
 
     def interval_width(self, chance: float, interval: float, **setting: Unpack[Setting]) -> float | None:
         """The width of rank that intervals certified at `interval` stay within with this chance; None: all."""
-        return width_within(self.width, self._run(**setting), interval, chance)
+        return width_within(self.width, self._run(setting), interval, chance)
 
-    def _run(
-        self,
-        *,
-        users: float,
-        epsilon: float,
-        quantile: float,
-        size: int,
-        delta: float = CALIBRATED_DELTA,
-        pace: Pace = AT_LEISURE,
-    ) -> Run:
-        bits = math.log2(max(size, 2))
-        kappa = self.kappa(users=users, epsilon=epsilon, size=size, delta=delta)
-        run = Run(users, kappa, quantile, bits, max(bits, 1.0) ** self.stretch, pace.share)
+    def _run(self, setting: Setting) -> Run:
+        users, pace = setting["users"], setting.get("pace", AT_LEISURE)
+        bits = math.log2(max(setting["size"], 2))
+        run = Run(users, self.kappa(setting), setting["quantile"], bits, max(bits, 1.0) ** self.stretch, pace.share)
         return run if pace.plain else run._replace(users=pace.own_users(run, self.costs))
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from privquant.arrays import Floats
 from privquant.messages import Certain, Lump, Typical
 from privquant.protocols.isotonic import certain as certainty
 from privquant.protocols.isotonic import typical as experience
 from privquant.protocols.isotonic.epochs import ANCHOR, BULK, KINDS, SEARCH
 from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.protocols.isotonic.rules import is_extreme
-from privquant.protocols.isotonic.table import Floats
 
 CONFIDENCE = 0.95
 

@@ -22,9 +22,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from privquant.arrays import Floats
 
 FORM = 2
 """Which features the coefficients belong to; a calibration of another form is refused."""

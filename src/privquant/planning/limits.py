@@ -1,4 +1,4 @@
-"""How many users a quantile needs: the information limit, and the paper's bounds.
+"""How many users a quantile needs: the information limit, the paper's bounds, and where one party holds all values.
 
 Each function gives users for a rank error of at most `alpha`. Where the paper leaves a constant open it is 1
 here, and the number only shows the order of growth: compare such numbers with each other over B, alpha and
@@ -73,3 +73,19 @@ def shuffle_order(*, alpha: float, epsilon: float, confidence: float, size: int,
     """Theorem 1.4: O((1/alpha^2 + 1/eps^2) log B sqrt(log(1/delta) log(log B / beta))). Constant 1."""
     inner = math.log(1 / delta) * max(math.log(max(math.log(size), 1.0) / (1 - confidence)), 1e-300)
     return (alpha**-2 + epsilon**-2) * math.log(size) * math.sqrt(inner)
+
+
+def central_users(*, alpha: float, epsilon: float, confidence: float, size: int, many: int = 1) -> float:
+    """Users that suffice where one trusted party holds all values; many: quantiles, each within alpha.
+
+    The exponential mechanism picks the value v with probability in proportion to exp(-(epsilon/2) d(v)), where d(v)
+    is the distance of q n to the counts #{x < v} .. #{x <= v}. One person changes it by at most 1, so this is
+    epsilon-differentially private, and the true quantile has d = 0. Of B values at most B are off by alpha n people
+    or more, each with at most exp(-epsilon alpha n / 2) times the weight of the true quantile, so
+
+        P(rank error >= alpha) <= B exp(-epsilon alpha n / 2),     n = 2 ln(B / (1 - confidence)) / (epsilon alpha)
+
+    people are enough, for any data (McSherry and Talwar 2007, Theorem 6; for quantiles Smith 2011). OpenDP's
+    private quantiles are of this kind. Several quantiles of the same people share epsilon, an equal part for each.
+    """
+    return 2.0 * math.log(max(size, 2) / (1.0 - confidence)) / (epsilon / many * alpha)

@@ -10,14 +10,17 @@ matplotlib is loaded only here, and only when a picture is asked for.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from privquant.domain import Domain
 from privquant.errors import InvalidInput, MissingDependency
 from privquant.messages import Estimate, Record, Typical
 from privquant.privacy.coin import Coin
-from privquant.protocols.isotonic.drawn import fitted_shares
+from privquant.protocols.isotonic.curve import curve_crossing, fit_curve, weighed_reports
+from privquant.protocols.isotonic.prior import prior_mass
 from privquant.protocols.isotonic.protocol import Isotonic
+from privquant.protocols.isotonic.rules import answer_window, is_extreme
 from privquant.protocols.registry import from_state
 
 _POINTS = 16  # pooled points, at most
@@ -166,6 +169,32 @@ def _curve(protocol: Isotonic, estimate: Estimate, low: int, high: int) -> list[
     grid = sorted({min(low + round(k * step), high) for k in range(_FINE + 1)})
     shares = fitted_shares(protocol, estimate.quantile, grid)
     return [] if shares is None else [[_value(protocol.domain, k), s] for k, s in zip(grid, shares, strict=True)]
+
+
+def fitted_shares(protocol: Isotonic, quantile: float, indices: Sequence[int]) -> list[float] | None:
+    """The curve's share of users at or below each index; None where the answer follows no curve.
+
+    The same fit as in `curve_crossing`: its window, its weights, and no curve where that one finds none.
+    """
+    if not protocol.smooth or protocol.domain.size == 1 or protocol.heard == 0:
+        return None
+    table, search = protocol.table, protocol.search
+    boosted = protocol.course.bulk > 0 and bool(is_extreme(quantile))
+    origin, low, high = answer_window(table, search, quantile, boosted)
+    if curve_crossing(table, search, quantile, origin, low, high) < 0:
+        return None
+    unit = prior_mass(low, high, search)
+    seen, _, _ = weighed_reports(table, search, quantile, origin, low, high)
+    place, speed, uneven = fit_curve(seen).tolist()
+
+    def share(index: int) -> float:
+        ahead = prior_mass(origin, index, search) if index > origin else 0.0
+        behind = prior_mass(index, origin, search) if index < origin else 0.0
+        away = (ahead - behind) / unit - place
+        score = seen.height + math.exp(speed + (-0.5 if away < 0.0 else 0.5) * uneven) * away
+        return 0.5 * math.erfc(-score / math.sqrt(2.0))
+
+    return [share(index) for index in indices]
 
 
 def _draw_answer(ax: Any, estimate: Estimate) -> None:

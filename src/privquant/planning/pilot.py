@@ -12,8 +12,8 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Ints
 from privquant.columns import to_indices
 from privquant.domain import Domain
 from privquant.errors import InvalidInput
@@ -35,7 +35,7 @@ class Reach(NamedTuple):
 class Pilot:
     """The pilot's indices in the domain, rising."""
 
-    indices: NDArray[np.int64]
+    indices: Ints
     domain: Domain
 
     @property

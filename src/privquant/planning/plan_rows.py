@@ -8,7 +8,6 @@ from typing import Any
 
 from privquant.planning import limits
 from privquant.planning.calibration import calibrated
-from privquant.planning.central import central_users
 from privquant.planning.solving import Job, by_measurement, solve
 from privquant.planning.theory import naive_search_users
 from privquant.protocols.registry import DEFAULT_PROTOCOL, protocol_class
@@ -51,11 +50,12 @@ def on_the_pilot(row: PlanRow, value: float | None) -> PlanRow:
 
 def rows_of(unknown: str, given: dict[str, float], job: Job, trust: str | None) -> tuple[PlanRow, ...]:
     """The rows of one trust model, or of all; those that were not measured at this job's pace are left out."""
-    every = [*_bounds(unknown, given, job), *_measured(unknown, given, job, trust)]
+    every = [*bounds(unknown, given, job), *_measured(unknown, given, job, trust)]
     return tuple(row for row in every if trust is None or row.trust == trust)
 
 
-def _bounds(unknown: str, given: dict[str, float], job: Job) -> list[PlanRow]:
+def bounds(unknown: str, given: dict[str, float], job: Job) -> list[PlanRow]:
+    """What theory says; last, what whoever holds the data can do."""
     q, big, delta = job.quantiles[0], max(job.size, 2), job.delta
 
     def bound(name: str, trust: str, kind: str, needs: Callable[..., float], *uses: str, **fixed: Any) -> PlanRow:
@@ -69,9 +69,8 @@ def _bounds(unknown: str, given: dict[str, float], job: Job) -> list[PlanRow]:
         return PlanRow(name, trust, kind, solve(unknown, given, holds), note=note, delta=fixed.get("delta"))
 
     two, three = ("alpha", "epsilon"), ("alpha", "epsilon", "confidence")
-    many = len(job.quantiles)
     held = "you hold the data: OpenDP"
-    central = bound(held, "central", "sufficient", central_users, *three, size=big, many=many)
+    central = bound(held, "central", "sufficient", limits.central_users, *three, size=big, many=len(job.quantiles))
     if not job.pace.plain:
         return [central]
     return [

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from privquant.planning.central import central_users
-from privquant.planning.plan_rows import PlanRow
+from privquant.planning.plan_rows import PlanRow, bounds
 from privquant.planning.solving import RANGES, Job, by_measurement, solve
 from privquant.planning.targets import DEFAULT, Target
 
@@ -156,8 +155,9 @@ def facts(unknown: str, given: dict[str, float], job: Job, row: PlanRow) -> Iter
                 "It is what laws for smooth data say, not simulated on the pilot: a quantile far out, in a heavier "
                 "tail than most, does worse."
             )
-    if held := central_sentence(unknown, given, job):
-        yield held
+    held = bounds(unknown, given, job)[-1].value
+    if held is not None:
+        yield f"If you hold the data already, use central privacy (OpenDP): {unknown} {show(unknown, held)}."
     if job.pilot is None:
         plain = solve(unknown, given, by_measurement(DEFAULT[row.trust], "typical", job, ties=False))
         if _better(unknown, row.value, plain):
@@ -165,19 +165,6 @@ def facts(unknown: str, given: dict[str, float], job: Job, row: PlanRow) -> Iter
                 f"This counts on ties: among {job.size:,} possible values some people must share theirs. "
                 f"Without ties: {unknown} {show(unknown, plain)}."
             )
-
-
-def central_sentence(unknown: str, given: dict[str, float], job: Job) -> str:
-    """What whoever holds the data already should do instead."""
-
-    def holds(full: dict[str, float]) -> bool:
-        uses = {use: full[use] for use in ("alpha", "epsilon", "confidence")}
-        return full["users"] >= central_users(**uses, size=job.size, many=len(job.quantiles))
-
-    found = solve(unknown, given, holds)
-    if found is None:
-        return ""
-    return f"If you hold the data already, use central privacy (OpenDP): {unknown} {show(unknown, found)}."
 
 
 def warnings(

@@ -39,8 +39,8 @@ _RISE = 0.3
 _LARGE_EPSILON = 5.0
 _LAST_DIGIT = 1e-9
 
-Rehearsals = Callable[[int, float, int], Any]
-"""The outcome of so many runs with so many users at an epsilon."""
+Rehearsals = Callable[[int, float], Any]
+"""The outcome of the job's runs with so many users at an epsilon."""
 
 
 def runs_by_default(users: float, job: Job) -> int:
@@ -70,7 +70,7 @@ def simulated(
         if found is None:
             return None, ()
         full[unknown] = found
-    outcome = rehearse(math.ceil(full["users"]), full["epsilon"], job.simulate)
+    outcome = rehearse(math.ceil(full["users"]), full["epsilon"])
     fitted = targets_of(unknown, full, job, trust)
     targets = tuple(_target(one, which, unknown, full, job, outcome) for which, one in enumerate(fitted))
     if unknown == "alpha":
@@ -81,24 +81,12 @@ def simulated(
 
 
 def _rehearsals(job: Job, trust: str) -> Rehearsals:
-    assert job.pilot is not None
-    pilot = job.pilot
     # The lab lies above the planner, and is asked only by name.
     rehearsed = import_module("privquant.lab.rehearsal").rehearsed
 
     @cache
-    def rehearse(users: int, epsilon: float, runs: int) -> Any:
-        return rehearsed(
-            pilot.indices,
-            pilot.domain,
-            users=users,
-            epsilon=epsilon,
-            delta=job.delta if trust == "shuffle" else None,
-            quantiles=job.quantiles,
-            pace=job.pace,
-            runs=runs,
-            progress=sys.stderr.isatty(),
-        )
+    def rehearse(users: int, epsilon: float) -> Any:
+        return rehearsed(job, users=users, epsilon=epsilon, trust=trust, progress=sys.stderr.isatty())
 
     return rehearse
 
@@ -113,7 +101,7 @@ def _cheapest(unknown: str, given: dict[str, float], job: Job, rehearse: Rehears
         scores = []
         for place in places:
             tried = {**given, unknown: centre * math.exp(place)}
-            outcome = rehearse(math.ceil(tried["users"]), tried["epsilon"], job.simulate)
+            outcome = rehearse(math.ceil(tried["users"]), tried["epsilon"])
             hits = [np.sum(outcome.hits(given["alpha"], which)) for which in range(len(job.quantiles))]
             scores.append([NormalDist().inv_cdf((hit + 0.5) / (job.simulate + 1.0)) for hit in hits])
         rises, heights = np.polyfit(places, scores, 1)

@@ -8,44 +8,21 @@ bisection on the exact tail.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privquant.privacy.bisection import last_float
+from privquant.privacy.difference import Window, reach
 from privquant.privacy.log_binomial import log_pmf as log_pmf
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """pmf[i] = Pr[Bin(n, q) = start + i]; the mass on either side of it is at most e^-log_tail."""
-
-    start: int
-    pmf: Floats
-
-    @property
-    def stop(self) -> int:
-        return self.start + len(self.pmf)
-
 
 _POINT = np.ones(1)
 
 
 def window(n: int, q: float, log_tail: float) -> Window:
-    """Where Bin(n, q) lies, up to e^-log_tail on each side (Bernstein above, Chernoff below)."""
+    """Where Bin(n, q) lies, up to e^-log_tail on each side."""
     if n == 0:
         return Window(0, _POINT)
-    mean = n * q
-    variance = mean * (1 - q)
-    third = log_tail / 3
-    above = third + math.sqrt(third * third + 2 * log_tail * variance)
-    below = min(above, math.sqrt(2 * log_tail * mean))
-    low = max(0, math.floor(mean - below))
-    high = min(n, math.ceil(mean + above))
-    mode = min(max(int((n + 1) * q), low), high)
+    low, high, mode = reach(n, q, log_tail)
     peak = math.exp(log_pmf(mode, n, q))
     odds = q / (1 - q)
     rising = np.arange(mode + 1, high + 1, dtype=np.float64)

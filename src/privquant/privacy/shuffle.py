@@ -69,7 +69,7 @@ def delta(
         Fraction of the batch that works with the aggregator or is fake.
     """
     at, local = _check_at(epsilon), _check_local(local_epsilon)
-    return _upper(_check_method(method), at, local, honest(batch, colluding), _check_rtol(rtol))
+    return _upper(check_choice(method, "method", METHODS), at, local, honest(batch, colluding), _check_rtol(rtol))
 
 
 def bracket(*, epsilon: float, local_epsilon: float, batch: int, rtol: float = 1e-3) -> Bracket:
@@ -102,19 +102,16 @@ def epsilon(
     local_epsilon, batch, method, rtol, colluding
         As for `delta`.
     """
-    chosen, local, d = _check_method(method), _check_local(local_epsilon), check_probability(delta, "delta")
+    chosen = check_choice(method, "method", METHODS)
+    local, d = _check_local(local_epsilon), check_probability(delta, "delta")
     others, tight = honest(batch, colluding), _check_rtol(rtol)
     if chosen in shuffle_bounds.EPSILON:
         return min(local, shuffle_bounds.EPSILON[chosen](local, others, d))
-    target = math.log(d)
-
-    def log_upper(at: float) -> float:
-        return _log(_upper(chosen, at, local, others, tight))
-
-    def log_floor(at: float) -> float:
-        return log_extreme(at, local, others)
-
-    return _edge(log_upper, log_floor, good=local, bad=0.0, target=target, slack=tight)
+    return _edge(
+        lambda at: _log(_upper(chosen, at, local, others, tight)),
+        lambda at: log_extreme(at, local, others),
+        good=local, bad=0.0, target=math.log(d), slack=tight,
+    )  # fmt: skip
 
 
 def local_epsilon(
@@ -138,7 +135,8 @@ def local_epsilon(
     batch, method, rtol, colluding
         As for `delta`.
     """
-    chosen, e, d = _check_method(method), check_epsilon(epsilon), check_probability(delta, "delta")
+    chosen = check_choice(method, "method", METHODS)
+    e, d = check_epsilon(epsilon), check_probability(delta, "delta")
     others, tight = honest(batch, colluding), _check_rtol(rtol)
     most = LARGEST_LOCAL_EPSILON if cap is None else min(check_epsilon(cap, "cap"), LARGEST_LOCAL_EPSILON)
     if most <= e:
@@ -148,14 +146,11 @@ def local_epsilon(
         return last_float(lambda x: min(x, closed(x, others, d)) <= e, e, most)
     # epsilon() may come out where the true delta is d (1 - 2 rtol): one rtol more and it cannot pass e.
     target = math.log(d) + math.log1p(-3 * tight)
-
-    def log_upper(at: float) -> float:
-        return _log(_upper(chosen, e, at, others, tight))
-
-    def log_floor(at: float) -> float:
-        return log_extreme(e, at, others)
-
-    return _edge(log_upper, log_floor, good=e, bad=most, target=target, slack=tight)
+    return _edge(
+        lambda at: _log(_upper(chosen, e, at, others, tight)),
+        lambda at: log_extreme(e, at, others),
+        good=e, bad=most, target=target, slack=tight,
+    )  # fmt: skip
 
 
 def guarantee(
@@ -341,10 +336,6 @@ def _edge(
 
 def _check_at(epsilon: float) -> float:
     return 0.0 if epsilon == 0 and not isinstance(epsilon, bool) else check_epsilon(epsilon)
-
-
-def _check_method(method: str) -> str:
-    return check_choice(method, "method", METHODS)
 
 
 def _check_local(value: float) -> float:

@@ -23,10 +23,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privquant.privacy.binomial import Floats, log_pmf, tail_series, window
-from privquant.privacy.bisection import first_failure
-
-_ULP = 2.0**-53
+from privquant.arrays import Floats
+from privquant.privacy.binomial import log_pmf, tail_series, window
+from privquant.privacy.difference import DEEPEST, Difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +35,6 @@ class Stakes:
     q: float
     gain: float
     loss: float
-
-    @property
-    def rho(self) -> float:
-        return 1.0 + self.loss / self.gain
 
     @property
     def most(self) -> float:
@@ -76,63 +71,19 @@ def log_extreme(epsilon: float, local_epsilon: float, batch: int) -> float:
     return log_peak(s.gain, s.loss, batch - 1, s.q)
 
 
-def _overlap_sum(a: Floats, b: Floats) -> float:
+def _products(a: Floats, b: Floats) -> float:
     # Not np.dot: its threads cost more than they give at these lengths, and much more on a busy machine.
     return float(np.einsum("i,i->", a, b))
 
 
-class _Difference:
-    """Pr[D = l] and Pr[D < l] for D = L - Z, both binomials cut to their windows."""
-
-    def __init__(self, j: int, m: int, q: float, log_tail: float) -> None:
-        ones, zeros = window(j, q, log_tail), window(m, q, log_tail)
-        self._f = ones.pmf
-        self._g = zeros.pmf
-        self._shift = zeros.start - ones.start
-        self.first = ones.start - zeros.stop + 1
-        self.last = ones.stop - 1 - zeros.start
-        self.steps = len(self._f) + len(self._g)
-
-    def _overlap(self, level: int) -> tuple[int, int, int]:
-        offset = level + self._shift
-        return offset, max(0, -offset), min(len(self._g), len(self._f) - offset)
-
-    def at(self, level: int) -> float:
-        offset, start, stop = self._overlap(level)
-        if stop <= start:
-            return 0.0
-        return _overlap_sum(self._g[start:stop], self._f[offset + start : offset + stop])
-
-    def below(self, level: int) -> float:
-        """Sums of positive terms only: prefix sums of one law, suffix sums of the other."""
-        before: Floats = np.concatenate(([0.0], np.cumsum(self._f)))
-        offset, start, stop = self._overlap(level)
-        stop = max(stop, 0)
-        inside = 0.0
-        if stop > start:
-            inside = _overlap_sum(self._g[start:stop], before[offset + start : offset + stop])
-        return inside + float(before[-1]) * float(np.sum(self._g[max(stop, start) :]))
-
-    def turn(self, rho: float, guess: int) -> int:
-        """The smallest level where Pr[D = level + 1] <= rho Pr[D = level]: the peak of psi."""
-        return first_failure(
-            lambda level: self.at(level + 1) > rho * self.at(level), self.first - 1, self.last, guess
-        )
-
-
 def divergence(s: Stakes, j: int, m: int, log_tail: float) -> tuple[float, float]:
     """lower <= H(j, m) <= upper."""
-    d = _Difference(j, m, s.q, log_tail)
-    spread = (j + m) * s.q * (1.0 - s.q)
-    # A normal law would turn here; where the law is far from normal the search walks on from it.
-    guess = math.floor((j - m) * s.q - min(spread * math.log(s.rho), 2.0**60))
-    level = d.turn(s.rho, guess)
-    gain, loss = s.gain * d.at(level), s.loss * d.below(level)
-    # Every term is a product of at most `steps` rounded factors and is added at most `steps` times.
-    rounding = (8 * d.steps + 64) * _ULP * (gain + loss)
+    ones, zeros = window(j, s.q, log_tail), window(m, s.q, log_tail)
+    law = Difference(ones, zeros, np.concatenate(([0.0], np.cumsum(ones.pmf))), _products, np.sum)
+    height, rounding = law.peak(s.gain, s.loss, (j - m) * s.q, (j + m) * s.q * (1.0 - s.q))
     outside = 4.0 * math.exp(-log_tail)
-    upper = gain - loss + rounding + s.gain * outside
-    lower = gain - loss - rounding - s.loss * outside
+    upper = height + rounding + s.gain * outside
+    lower = height - rounding - s.loss * outside
     return max(lower, 0.0), min(max(upper, 0.0), s.most)
 
 
@@ -146,10 +97,6 @@ class Bracket:
     nodes: int
 
 
-# The windows reach down to this tail at most: products of two such probabilities must not underflow.
-_DEEPEST = 150.0
-
-
 def bracket(epsilon: float, local_epsilon: float, batch: int, rtol: float) -> Bracket:
     """delta(epsilon), with upper <= lower (1 + rtol) up to rounding; deltas below 1e-60 are not resolved."""
     if local_epsilon <= epsilon:
@@ -157,7 +104,7 @@ def bracket(epsilon: float, local_epsilon: float, batch: int, rtol: float) -> Br
     s = stakes(epsilon, local_epsilon)
     others = batch - 1
     extreme = log_peak(s.gain, s.loss, others, s.q)
-    log_tail = min(_DEEPEST, math.log(1e3 / rtol) - extreme + epsilon)
+    log_tail = min(DEEPEST, math.log(1e3 / rtol) - extreme + epsilon)
     best, upper = divergence(s, others, 0, log_tail)
     worst, nodes = others, 1
     # `settled` bounds every k that needs no further look: leaves, and nodes too low to matter.

@@ -66,6 +66,8 @@ class Protocol(ABC):
     title: ClassVar[str]
     count_table: ClassVar[bool] = False
     round_table: ClassVar[bool] = False
+    takes_counts: ClassVar[bool] = False
+    """Whether the order of the answers to one query does not matter, so that they may be told as a count."""
     adaptive: ClassVar[bool] = True
     many_quantiles: ClassVar[bool] = False
     campaign_options: ClassVar[Mapping[str, float | bool]] = MappingProxyType({})
@@ -289,15 +291,11 @@ class Protocol(ABC):
 class ThresholdProtocol(Protocol):
     """A protocol whose queries are thresholds, answered with one bit.
 
-    takes_counts: the order of the answers to one query does not matter, so they may be told as a count.
-
     Parameters
     ----------
     domain, users, epsilon, quantile, guarantee
         As for `Protocol`.
     """
-
-    takes_counts: ClassVar[bool] = False
 
     def tell_counts(self, query: Query, answered: int, ones: int) -> None:
         """`answered` reports to one query, `ones` of them ones; the same as telling them one by one."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pkgutil import resolve_name
 from typing import Any
 
 from privquant.domain import Domain
@@ -79,13 +79,9 @@ def protocol_class(name: str) -> type[Protocol]:
     if not isinstance(name, str) or name not in protocol_names():
         raise InvalidInput(f"unknown protocol {name!r}; there are {', '.join(protocol_names())}")
     if name in _PROTOCOLS:
-        return _built_in(name)
+        found: type[Protocol] = resolve_name(_PROTOCOLS[name])
+        return found
     return _OWN[name] if name in _OWN else _of_package(_installed()[name])
-
-
-def _built_in(name: str) -> type[Protocol]:
-    found: type[Protocol] = _loaded(_PROTOCOLS[name])
-    return found
 
 
 def _of_package(point: EntryPoint) -> type[Protocol]:
@@ -99,11 +95,6 @@ def _of_package(point: EntryPoint) -> type[Protocol]:
             f"the entry point {point.name!r} of {point.value} must be a protocol of that name, got {made!r}"
         )
     return register(made)
-
-
-def _loaded(where: str) -> Any:
-    module, _, attribute = where.partition(":")
-    return getattr(import_module(module), attribute)
 
 
 def protocol(name: str, domain: Domain, *, users: int, epsilon: float, **options: Any) -> Protocol:
@@ -134,7 +125,7 @@ def shuffled_protocol(
             "or say trust='local'"
         )
     said = f"in the shuffle model protocol {name!r}"
-    return _made(_loaded(SHUFFLED[name]), said, domain, users=users, epsilon=epsilon, delta=delta, **options)
+    return _made(resolve_name(SHUFFLED[name]), said, domain, users=users, epsilon=epsilon, delta=delta, **options)
 
 
 def check_trust(trust: object, delta: object) -> str:

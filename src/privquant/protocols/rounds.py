@@ -1,13 +1,33 @@
-"""Where a run of fixed rounds stands: each round has a number of users of its own and closes by itself.
+"""Fixed rounds: how users are divided among them, and where a run of them stands.
 
-A round is over when as many as planned were told or given up, or when it was closed by its number: with more
-reports than planned, with fewer, or dropped with none. What one round heard never changes how many the next asks.
+Each round has a number of users of its own and closes by itself. It is over when as many as planned were told or
+given up, or when it was closed by its number: with more reports than planned, with fewer, or dropped with none.
+What one round heard never changes how many the next asks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+
+
+def equal_sizes(users: int, rounds: int) -> list[int]:
+    """So many rounds of equal size; not more than there are users."""
+    parts = min(rounds, users)
+    return [users * (r + 1) // parts - users * r // parts for r in range(parts)]
+
+
+def growing_sizes(users: int, first: int, share: float) -> list[int]:
+    """Rounds of max(first, share of those asked before) users; a leftover under half a round joins the last."""
+    sizes: list[int] = []
+    asked = 0
+    while asked < users:
+        size = max(first, int(share * asked))
+        if users - asked - size < size / 2:
+            size = users - asked
+        sizes.append(size)
+        asked += size
+    return sizes
 
 
 class Rounds:

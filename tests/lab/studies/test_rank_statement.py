@@ -10,7 +10,7 @@ from privquant.lab.engine import simulator
 from privquant.lab.sample import Sample
 from privquant.lab.shapes import shape
 from privquant.lab.studies.settings import FAMILIES
-from privquant.planning.rank import rank_within
+from privquant.planning.statement import rank_of
 from privquant.protocols.registry import protocol
 
 RUNS = 200
@@ -24,7 +24,7 @@ def kept(name, shaped, quantile, claimed_users=USERS):
     """The share of runs whose rank lies within what is said of runs of `claimed_users` users."""
     rng = np.random.default_rng([8, len(shaped)])
     template = protocol(name, Integers(0, SIZE - 1), users=USERS, epsilon=1.5, quantile=quantile)
-    said = rank_within(name, template.guarantee, users=claimed_users, size=SIZE, quantile=quantile)
+    said = rank_of(template.estimate_at(0, quantile, users=claimed_users), template)
     inside = 0
     for _ in range(RUNS // 4):
         sample = Sample(shape(shaped, USERS, SIZE, rng), SIZE)

@@ -52,23 +52,25 @@ def test_the_fit_is_the_likeliest_curve(seed, count):
     """Against scipy's simplex search from several starts, which knows nothing of the gradient."""
     x, n, s = noisy(seed, count)
     height = 0.25
-    given = (x, n, s, KAPPA, 0.25, height)
-    found = curve.fit_curve(*given)
+    given = curve.Seen(x, n, s, KAPPA, 0.25, height)
+    found = curve.fit_curve(given)
     best = max(
-        -minimize(lambda p: -curve._objective(*given, p), start, method="Nelder-Mead").fun
+        -minimize(lambda p: -curve._objective(given, p), start, method="Nelder-Mead").fun
         for start in ([0.0, 1.0, 0.0], [0.2, 2.0, 0.0], [-0.2, 0.0, 0.0])
     )
-    assert curve._objective(*given, found) >= best - 1e-3
+    assert curve._objective(given, found) >= best - 1e-3
 
 
 def test_pooled_thresholds_keep_all_reports_and_their_mean_place():
     x, n, s = noisy(3, 500)
-    places, reports, ones = curve._pooled(x, n, s, 64)
+    seen = curve.Seen(x, n, s, KAPPA, 0.25, 0.1)
+    places, reports, ones, *rest = curve._pooled(seen, 64)
+    assert tuple(rest) == seen[3:]
     assert np.all(np.diff(places) > 0.0)
     for pooled, each in ((reports, n), (ones, s), (reports * places, n * x)):
         assert pooled.sum() == pytest.approx(each.sum())
     # as many groups as thresholds change nothing
-    for pooled, each in zip(curve._pooled(x, n, s, 500), (x, n, s), strict=True):
+    for pooled, each in zip(curve._pooled(seen, 500), seen, strict=True):
         assert pooled == pytest.approx(each)
 
 
@@ -76,14 +78,14 @@ def test_pooled_thresholds_keep_all_reports_and_their_mean_place():
 @pytest.mark.parametrize("seed", range(20))
 def test_the_search_starts_from_the_likeliest_curve_of_the_grid(seed, count):
     """However many thresholds there are: those tried after pooling have the best one among them."""
-    given = (*noisy(seed, count), KAPPA, 0.25, 0.1)
+    given = curve.Seen(*noisy(seed, count), KAPPA, 0.25, 0.1)
     grid = [
         np.array([place, np.log(0.25) + power * np.log(3.0), 0.0])
         for place in (-0.5, -0.25, 0.0, 0.25, 0.5)
         for power in range(9)
     ]
-    best = max(grid, key=lambda at: curve._objective(*given, at))
-    assert curve._start(*given) == pytest.approx(best, abs=1e-12)
+    best = max(grid, key=lambda at: curve._objective(given, at))
+    assert curve._start(given) == pytest.approx(best, abs=1e-12)
 
 
 @pytest.mark.parametrize("share", [1e-9, 0.01, 0.3, 0.5, 0.99, 1.0 - 1e-9])
@@ -93,13 +95,13 @@ def test_the_normal_score_is_the_inverse_of_the_distribution(share):
 
 @pytest.mark.parametrize("at", [(0.1, 1.0, 0.2), (-0.3, 2.0, -0.5), (0.0, 0.0, 0.0)])
 def test_the_gradient_is_that_of_the_objective(at):
-    given = (*noisy(9), KAPPA, 0.25, 0.3)
+    given = curve.Seen(*noisy(9), KAPPA, 0.25, 0.3)
     gradient, information = np.empty(3), np.empty((3, 3))
-    curve._slopes(*given, np.array(at), gradient, information)
+    curve._slopes(given, np.array(at), gradient, information)
     for i in range(3):
         step = np.zeros(3)
         step[i] = 1e-6
-        ahead, behind = (curve._objective(*given, np.array(at) + sign * step) for sign in (1, -1))
+        ahead, behind = (curve._objective(given, np.array(at) + sign * step) for sign in (1, -1))
         assert gradient[i] == pytest.approx((ahead - behind) / 2e-6, rel=1e-4, abs=1e-4)
     assert np.all(np.linalg.eigvalsh(information) > 0.0)
 
@@ -123,8 +125,8 @@ def test_a_distribution_that_rises_faster_on_one_side_is_found_nearly():
     found = curve.curve_crossing(table, UNIFORM, 0.5, 490_000, 380_000, 560_000)
     assert found == pytest.approx(place, abs=1500)
     x = (table.threshold[:41] - 490_000) / 180_000
-    given = (x, table.reports[0, :41], table.ones[0, :41], KAPPA, 0.25, 0.0)
-    even = minimize(lambda p: -curve._objective(*given, np.array([*p, 0.0])), [0.0, 2.0], method="Nelder-Mead")
+    given = curve.Seen(x, table.reports[0, :41], table.ones[0, :41], KAPPA, 0.25, 0.0)
+    even = minimize(lambda p: -curve._objective(given, np.array([*p, 0.0])), [0.0, 2.0], method="Nelder-Mead")
     assert abs(490_000 + even.x[0] * 180_000 - place) > 3000
 
 
@@ -222,5 +224,5 @@ def test_no_curve_is_ahead_of_the_best_cell_without_a_floor(seed):
     table = table_of(lambda c: 0.5, range(25), reports=1)
     profile(table, n, s, 0.5, 0.0, 0.25, 0.75)
     assert table.fit[:26].max() == pytest.approx(slow, rel=1e-12)
-    given = (x, n, s, KAPPA, 0.25, 0.0)
-    assert curve._objective(*given, curve.fit_curve(*given)) <= slow
+    given = curve.Seen(x, n, s, KAPPA, 0.25, 0.0)
+    assert curve._objective(given, curve.fit_curve(given)) <= slow

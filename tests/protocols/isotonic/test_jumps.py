@@ -5,11 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from privquant.protocols.isotonic.curve import fit_curve, normal_score
+from privquant.protocols.isotonic.curve import Seen, fit_curve, normal_score
 from privquant.protocols.isotonic.jumps import strongest_jump
 
 KAPPA, LEAST, QUANTILE = 0.6, 1e-3, 0.5
 HEIGHT = float(normal_score(QUANTILE))
+
+
+def seen(x, n, s):
+    return Seen(x, n, s, KAPPA, LEAST, HEIGHT)
 
 
 def smooth(x):
@@ -21,7 +25,7 @@ def heard(rng, share, places=60, each=40):
     x = np.linspace(-1.5, 1.5, places)
     n = np.full(places, float(each))
     s = np.array([float(rng.binomial(each, 0.5 + KAPPA * (share(one) - 0.5))) for one in x])
-    return x, n, s, fit_curve(x, n, s, KAPPA, LEAST, HEIGHT)
+    return x, n, s, fit_curve(seen(x, n, s))
 
 
 def by_definition(x, n, s, curve, first, last):
@@ -61,15 +65,15 @@ def test_it_is_the_score_that_its_definition_says(seed):
     # uneven weights, as outside the window
     n[:15] *= 0.3
     s[:15] *= 0.3
-    curve = fit_curve(x, n, s, KAPPA, LEAST, HEIGHT)
-    found = strongest_jump(x, n, s, KAPPA, LEAST, HEIGHT, curve, 10, 50)
+    curve = fit_curve(seen(x, n, s))
+    found = strongest_jump(seen(x, n, s), curve, 10, 50)
     assert found == pytest.approx(by_definition(x, n, s, curve, 10, 50), rel=1e-3, abs=1e-6)
 
 
 def signs(share, trials, seed):
     rng = np.random.default_rng(seed)
     return [
-        float(strongest_jump(x, n, s, KAPPA, LEAST, HEIGHT, curve, 5, 54))
+        float(strongest_jump(seen(x, n, s), curve, 5, 54))
         for x, n, s, curve in (heard(rng, share) for _ in range(trials))
     ]
 
@@ -86,4 +90,4 @@ def test_chance_makes_a_small_one_and_a_lump_a_large_one():
 
 def test_a_place_beyond_all_reports_is_no_sign():
     x, n, s, curve = heard(np.random.default_rng(3), smooth)
-    assert strongest_jump(x, n, s, KAPPA, LEAST, HEIGHT, curve, 60, 80) == 0.0
+    assert strongest_jump(seen(x, n, s), curve, 60, 80) == 0.0

@@ -7,7 +7,7 @@ import pytest
 
 import privquant as pq
 from privquant.error_words import Typical
-from privquant.protocols.isotonic.curve import _objective, fit_curve, normal_score
+from privquant.protocols.isotonic.curve import Seen, _objective, fit_curve, normal_score
 from privquant.protocols.isotonic.typical_values import place_range
 
 KAPPA = 0.46
@@ -43,17 +43,17 @@ def test_the_ends_are_those_of_a_plain_search_over_all_curves(seed: int) -> None
     rng = np.random.default_rng(seed)
     x = np.sort(rng.normal(0.0, 0.4, 40))
     n = rng.integers(5, 80, 40).astype(float)
-    height = normal_score(0.5)
     share = 1.0 / (1.0 + np.exp(-2.5 * (x - 0.1)))
     s = rng.binomial(n.astype(int), 0.5 + KAPPA * (share - 0.5)).astype(float)
-    best = fit_curve(x, n, s, KAPPA, 0.01, height)
-    most = _objective(x, n, s, KAPPA, 0.01, height, best)
-    low, high = place_range(x, n, s, KAPPA, 0.01, height, best, 2.0)
+    seen = Seen(x, n, s, KAPPA, 0.01, normal_score(0.5))
+    best = fit_curve(seen)
+    most = _objective(seen, best)
+    low, high = place_range(seen, best, 2.0)
     speeds, ratios = best[1] + np.linspace(-3, 3, 61), np.linspace(-1.2, 1.2, 25)
 
     def lost(place: float) -> float:
         grid = (np.array([place, speed, ratio]) for speed in speeds for ratio in ratios)
-        return 2.0 * (most - max(_objective(x, n, s, KAPPA, 0.01, height, curve) for curve in grid))
+        return 2.0 * (most - max(_objective(seen, curve) for curve in grid))
 
     # 2 standard deviations are a loss of 4; the ends are found to 3 % of the 2, the plain search to its grid.
     assert lost(low) == pytest.approx(4.0, abs=0.5)

@@ -13,12 +13,7 @@ from privquant.lab.sample import Sample
 from privquant.messages import Guarantee, Query, Report
 from privquant.privacy.shuffle import epsilon as shuffled_epsilon
 from privquant.protocols.naive.search import NaiveSearch
-from privquant.protocols.naive.shuffled import (
-    published_local_epsilon,
-    shuffled_search,
-    shuffled_settings,
-    smallest_batch,
-)
+from privquant.protocols.naive.shuffled import published_local_epsilon, shuffled_search, shuffled_settings
 from privquant.protocols.registry import from_state
 
 
@@ -162,7 +157,6 @@ DOMAIN = Integers(0, 4**8 - 1)
 
 
 def test_the_smallest_batch_governs():
-    assert smallest_batch(1_000_015, 4**8) == 62_500
     search = shuffled_search(DOMAIN, users=1_000_015, epsilon=1.0, delta=1e-8)
     assert min(search.sizes) == search.guarantee.batch == 62_500
     assert search.guarantee.trust == "shuffle"
@@ -191,8 +185,6 @@ def test_without_gain_the_plain_local_coin_is_used():
 def test_the_published_formula_says_how_many_users_it_needs():
     with pytest.raises(InvalidInput, match=r"needs more than \d+ users .* got 1000"):
         published_local_epsilon(epsilon=0.1, delta=1e-8, users=1000, size=4**8)
-    with pytest.raises(InvalidInput, match="no round asks anybody"):
-        smallest_batch(10, 1)
     with pytest.raises(InvalidInput, match="method must be one of"):
         shuffled_settings(DOMAIN, users=10**6, epsilon=1.0, delta=1e-8, method="guess")
 

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from importlib import import_module
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Ints
 from privquant.lab.attack import Attack, UsersAndLiars
 from privquant.lab.populations import population_of
 from privquant.lab.run import drive
@@ -34,7 +34,7 @@ _ENGINES = {
 }
 
 
-Simulate = Callable[..., NDArray[np.int64]]
+Simulate = Callable[..., Ints]
 
 
 def simulator(template: Protocol, draw: str = "empirical", schedule: Schedule = SUGGESTED) -> Simulate:
@@ -58,7 +58,7 @@ def simulate_by_asking(
     draw: str = "empirical",
     schedule: Schedule = SUGGESTED,
     attack: Attack | None = None,
-) -> NDArray[np.int64]:
+) -> Ints:
     """The obviously right way: the protocol object itself asks simulated users, liars among them if there are."""
     answers = np.empty((trials, len(template.quantiles)), np.int64)
     for trial in range(trials):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privquant._numba import HAVE_NUMBA, runs_compiled
+from privquant.arrays import Ints
 from privquant.lab.engine.bayes_kernel import Asking, arrays, learn
 from privquant.lab.engine.random import draw_with_replacement, reported_ones, shuffle, states
 from privquant.lab.sample import Sample
@@ -22,7 +23,6 @@ from privquant.protocols.bayes.posterior import visited
 from privquant.protocols.bayes.reduction import FEW, Cell, first_gamma, padded
 from privquant.protocols.bayes.stacks import Stacks
 
-Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]  # of a trial's random bits
 
 _NONE = np.empty(0, np.int64)
@@ -129,7 +129,7 @@ def _survivors(
     if crowd.size == 0:
         # Nobody to ask: what the untouched posterior points at.
         count = template.cells if cells is None else len(cells)
-        visits = np.array([template.first_cell(count)]), np.array([1])
+        visits = np.array([template.untouched(count).cell]), np.array([1])
     found: Ints = template.reduce(*visits, gamma)
     return found
 

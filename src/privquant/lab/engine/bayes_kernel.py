@@ -10,15 +10,14 @@ from mmap import mmap
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privquant._numba import njit
+from privquant.arrays import Ints
 from privquant.lab.engine.random import step
 from privquant.protocols.bayes import stacks
 from privquant.protocols.bayes.blocks import BLOCK, KERNEL
 from privquant.protocols.bayes.stacks import AT, HERE, LARGE, LEFT, OPEN, RIGHT, SMALL, Stacks
 
-Ints = NDArray[np.int64]
 _U = np.uint64
 
 

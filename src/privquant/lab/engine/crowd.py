@@ -16,12 +16,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privquant._numba import njit
+from privquant.arrays import Ints
 from privquant.lab.engine.samplers import hypergeometric
-
-Ints = NDArray[np.int64]
+from privquant.protocols.isotonic.table import place_of
 
 
 class Crowd(NamedTuple):
@@ -65,15 +64,8 @@ def fill(crowd: Crowd, users: int) -> None:
 @njit(cache=True)
 def at_most(values: Ints, cumulative: Ints, threshold: int) -> int:
     """How many users have a value of at most the threshold."""
-    low = 0
-    high = values.size
-    while low < high:
-        middle = (low + high) // 2
-        if values[middle] <= threshold:
-            low = middle + 1
-        else:
-            high = middle
-    return cumulative[low - 1] if low > 0 else 0
+    place = place_of(values, 0, values.size, threshold + 1)
+    return cumulative[place - 1] if place > 0 else 0
 
 
 @njit(cache=True)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Flags, Ints
 from privquant.lab.engine import simulate_by_asking
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import SUGGESTED, Schedule
@@ -21,8 +21,6 @@ from privquant.protocols.naive.search import NaiveSearch
 # numpy's hypergeometric refuses arguments of 10^9 and more.
 MOST_USERS = 10**9 - 1
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Reported = Callable[[Ints, int], Ints]
 """(threshold of each trial, users in the batch) -> ones among their reports."""
 
@@ -59,7 +57,7 @@ class Drawn:
         self._far_asked += batch - ones - to_right
         return ones
 
-    def keep(self, leftwards: Bools) -> None:
+    def keep(self, leftwards: Flags) -> None:
         """Narrow each bracket to one side of the threshold asked last."""
         self._left += np.where(leftwards, 0, self._near_asked)
         self._right += np.where(leftwards, self._far_asked, 0)
@@ -77,7 +75,7 @@ class Redrawn:
     def ones(self, threshold: Ints, batch: int) -> Ints:
         return np.asarray(self._rng.binomial(batch, self._sample.at_most(threshold) / self._sample.n), np.int64)
 
-    def keep(self, leftwards: Bools) -> None:
+    def keep(self, leftwards: Flags) -> None:
         pass
 
 

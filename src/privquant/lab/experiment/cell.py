@@ -11,12 +11,12 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Ints
 from privquant.errors import InvalidInput
 from privquant.lab.attack import Attack
 from privquant.lab.engine import simulate_by_asking, simulator
@@ -162,25 +162,23 @@ def run_block(cell: Cell, size: int, seed: np.random.SeedSequence) -> Outcome:
         users = cell.data.draw(rng)
         count = min(cell.redraw, size - start)
         started = time.process_time()
-        answers, ends, alarms = _trials(cell, template, users, count, rng)
-        spent = time.process_time() - started
-        found = measured(users, cell.template.quantiles, answers, ends, spent)
-        parts.append(found if alarms is None else replace(found, alarms=alarms))
+        seen = _trials(cell, template, users, count, rng)
+        parts.append(measured(users, cell.template.quantiles, *seen, time.process_time() - started))
     return joined(parts)
 
 
 def _trials(
     cell: Cell, template: Protocol, users: Draw, count: int, rng: np.random.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | None]:
+) -> tuple[Ints, Ints, Ints]:
     """The answers, the ends of what is claimed beside them, and which runs raised an alarm or left a part out."""
     sample: Sample = padded(users.sample, cell.quantile) if cell.padded else users.sample
-    none = np.empty((count, 0, 2), np.int64)
+    none, quiet = np.empty((count, 0, 2), np.int64), np.empty((count, 0), np.int64)
     if not cell.claim and (cell.attack is None or cell.protocol != "isotonic"):
         if cell.attack is not None:
             found = simulate_by_asking(template, sample, count, rng, schedule=cell.schedule, attack=cell.attack)
-            return found, none, None
+            return found, none, quiet
         simulate = simulator(template, cell.draw, cell.schedule)
-        return simulate(template, sample, count, rng, draw=cell.draw, schedule=cell.schedule), none, None
+        return simulate(template, sample, count, rng, draw=cell.draw, schedule=cell.schedule), none, quiet
     cut = LIKELIHOOD_RATIO_CUT if cell.claim == "likelihood-ratio" else None
     seen = outcomes(
         template,
@@ -195,4 +193,4 @@ def _trials(
     if cell.claim == "alarm":
         raised = seen.evidence > beyond(ALARM, template.users, len(template.quantiles))
         return seen.answers, none, np.stack([raised, seen.dropped > 0.0], axis=1).astype(np.int64)
-    return seen.answers, seen.ends if cut is None else seen.likely, None
+    return seen.answers, seen.ends if cut is None else seen.likely, quiet

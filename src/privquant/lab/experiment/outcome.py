@@ -12,12 +12,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Flags, Floats, Ints
 from privquant.lab.sample import Draw, is_within, rank_distance
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class Rate(NamedTuple):
@@ -62,7 +59,7 @@ class Outcome:
 
     # -- the answer ------------------------------------------------------------------------------------------------
 
-    def hits(self, alpha: float, which: int = 0) -> NDArray[np.bool_]:
+    def hits(self, alpha: float, which: int = 0) -> Flags:
         """Trials whose answer is within alpha of the quantile in rank."""
         return is_within(self.below[:, which], self.upto[:, which], self.n, self.quantiles[which], alpha)
 
@@ -85,7 +82,7 @@ class Outcome:
 
     # -- what was claimed beside it --------------------------------------------------------------------------------
 
-    def missed(self, which: int = 0) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def missed(self, which: int = 0) -> tuple[Flags, Flags]:
         """Trials whose claim lies wholly below the population's quantile, and wholly above it."""
         low, high, truth = self.low[:, which], self.high[:, which], self.population[:, which]
         return np.asarray((high >= 0) & (high < truth)), np.asarray((low >= 0) & (low > truth))
@@ -94,7 +91,7 @@ class Outcome:
         """F(high) - F(low - 1) of each claim; an open side reaches to the end of the data."""
         return np.asarray((self.high_upto[:, which] - self.low_below[:, which]) / self.n)
 
-    def unbounded(self, which: int = 0) -> NDArray[np.bool_]:
+    def unbounded(self, which: int = 0) -> Flags:
         return np.asarray((self.low[:, which] < 0) | (self.high[:, which] < 0))
 
     # -- as parts and as JSON --------------------------------------------------------------------------------------
@@ -119,7 +116,9 @@ class Outcome:
         return cls(form["n"], tuple(form["quantiles"]), **made, seconds=form["seconds"])
 
 
-def measured(draw: Draw, quantiles: Sequence[float], answers: Ints, ends: Ints, seconds: float) -> Outcome:
+def measured(
+    draw: Draw, quantiles: Sequence[float], answers: Ints, ends: Ints, alarms: Ints, seconds: float
+) -> Outcome:
     """The outcome of trials on one crowd. ends: (trial, quantile, lower or upper), no quantiles without a claim."""
     sample = draw.sample
     shape = answers.shape
@@ -142,7 +141,7 @@ def measured(draw: Draw, quantiles: Sequence[float], answers: Ints, ends: Ints, 
         high,
         sample.at_most(np.where(low < 0, 0, low) - 1),
         sample.at_most(np.where(high < 0, sample.size - 1, high)),
-        np.empty((shape[0], 0), np.int64),
+        alarms,
         seconds,
     )
 

@@ -69,14 +69,8 @@ class Registered:
         return what_is_run(self) | {"options": dict(self.options)}
 
     def __call__(self, domain: Domain, users: int) -> Protocol:
-        return make_protocol(
-            self.protocol,
-            domain,
-            users=users,
-            epsilon=self.epsilon,
-            quantile=one_or_several(self.quantiles),
-            **dict(self.options),
-        )
+        named = what_is_run(self)
+        return make_protocol(named.pop("protocol"), domain, users=users, **named, **dict(self.options))
 
 
 @dataclass(frozen=True)
@@ -105,12 +99,5 @@ class Shuffled:
 # Accounting for a hundred rounds takes longer than a block of trials, and every block makes its template.
 @lru_cache(maxsize=256)
 def _shuffled(template: Shuffled, domain: Domain, users: int) -> Protocol:
-    return shuffled_protocol(
-        template.protocol,
-        domain,
-        users=users,
-        epsilon=template.epsilon,
-        delta=template.delta,
-        quantile=one_or_several(template.quantiles),
-        method=template.method,
-    )
+    named = dict(template.settings)
+    return shuffled_protocol(named.pop("protocol"), domain, users=users, **named)

@@ -42,7 +42,7 @@ class Coverage:
 
     covered:         share of trials whose claim has the population's quantile.
     below, above:    how often it lies wholly on one side of it.
-    width, width_80: median and 80 % point of its width in rank, F(high) - F(low - 1).
+    width:           the median of its width in rank, F(high) - F(low - 1).
     no_bound:        share of trials without a bound on one side or both.
     error:           root mean square rank error of the answer given beside it.
     """
@@ -51,7 +51,6 @@ class Coverage:
     below: float
     above: float
     width: float
-    width_80: float
     no_bound: float
     error: float
 
@@ -59,13 +58,11 @@ class Coverage:
     def of(cls, cell: Cell, outcome: Outcome) -> Coverage:
         unit = rank_unit(cell.epsilon, cell.quantile, outcome.n)
         below, above = outcome.missed()
-        widths = outcome.widths()
         return cls(
             covered=1.0 - float((below | above).mean()),
             below=float(below.mean()),
             above=float(above.mean()),
-            width=float(np.median(widths)) / unit,
-            width_80=float(np.quantile(widths, 0.8)) / unit,
+            width=float(np.median(outcome.widths())) / unit,
             no_bound=float(outcome.unbounded().mean()),
             error=math.sqrt(float((outcome.rank_errors() ** 2).mean())) / unit,
         )

@@ -12,13 +12,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Floats
 from privquant.lab.experiment.outcome import Outcome
 from privquant.planning.calibration import PRODUCTS
 from privquant.planning.law import Run, features, normal_tail, unit
-
-Floats = NDArray[np.float64]
 
 _STEPS = 60
 _HELD_BY = 2.0

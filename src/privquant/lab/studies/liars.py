@@ -7,7 +7,7 @@ chance of the answer together. The bound is that for liars spread at random over
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -59,19 +59,22 @@ def _name(row: Row, users: int, shape: str, who: str) -> str:
     return name("liars", row.label, row.quantiles, users, shape, who)
 
 
+def _cell(row: Row, data: Drawn, protocol: str, who: str, **settings: Any) -> Cell:
+    notes = {"cell": _name(row, data.n, data.name, who)}
+    return Cell.of(data, protocol, EPSILON, attack=row.attack, redraw=1, notes=notes, **settings)
+
+
 def cells(runs: Runs) -> list[Cell]:
     own = [
-        Cell.of(
+        _cell(
+            row,
             Drawn(shape, users, SIZE),
             "isotonic",
-            EPSILON,
-            quantile=row.quantiles if len(row.quantiles) > 1 else row.quantiles[0],
+            str(guard),
+            quantile=row.quantiles,
             options={"guard": guard},
-            attack=row.attack,
             claim="alarm",
             trials=max(runs.trials // 20, 1),
-            redraw=1,
-            notes={"cell": _name(row, users, shape, str(guard))},
         )
         for row in ROWS
         for users in USERS
@@ -79,15 +82,7 @@ def cells(runs: Runs) -> list[Cell]:
         for guard in (False, True)
     ]
     others = [
-        Cell.of(
-            Drawn(shape, OTHER_USERS, OTHER_SIZE),
-            other,
-            EPSILON,
-            attack=row.attack,
-            trials=max(runs.trials // 200, 1),
-            redraw=1,
-            notes={"cell": _name(row, OTHER_USERS, shape, other)},
-        )
+        _cell(row, Drawn(shape, OTHER_USERS, OTHER_SIZE), other, other, trials=max(runs.trials // 200, 1))
         for row in OTHER_ROWS
         for shape in SHAPES
         for other in OTHERS

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from privquant.arrays import Floats
 
 TYPICAL = ("pareto", "lognormal", "uniform", "normal", "gamma")
 LUMPY = ("ties", "salary", "zeros", "atom", "gap48", "kink", "tiny", "bimodal")
@@ -20,7 +21,7 @@ USERS = (10, 10_000_000)
 DELTAS = (1e-12, 1e-4)
 
 
-def spread_evenly(count: int, dimensions: int) -> NDArray[np.float64]:
+def spread_evenly(count: int, dimensions: int) -> Floats:
     """Points of (0, 1)^d that fill it evenly, however many: multiples of powers of a generalised golden ratio."""
     ratio = 2.0
     for _ in range(40):

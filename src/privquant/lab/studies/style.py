@@ -94,11 +94,11 @@ def styled() -> Iterator[None]:
         yield
 
 
-def panels(columns: int, rows: int = 1, *, height: float = 1.0, width: float = 1.0) -> tuple[Any, list[Any]]:
+def panels(columns: int, rows: int = 1, *, height: float = 1.0) -> tuple[Any, list[Any]]:
     """A figure with rows x columns panels, and the panels in reading order."""
     from matplotlib.figure import Figure
 
-    made = Figure(figsize=(PANEL[0] * columns * width, PANEL[1] * rows * height))
+    made = Figure(figsize=(PANEL[0] * columns, PANEL[1] * rows * height))
     grid = made.subplots(rows, columns, squeeze=False)
     return made, [axes for line in grid for axes in line]
 

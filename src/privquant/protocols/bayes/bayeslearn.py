@@ -44,7 +44,7 @@ class BayesLearn(Learner):
     ) -> None:
         super().__init__(*args, alpha=alpha, c=c, coin_rule=coin_rule, **settings)
         self.update = check_choice(update, "update", UPDATES)
-        self._posterior = self._untouched(self.cells)
+        self._posterior = self.untouched(self.cells)
         self._table = CountPosterior(self.cells, self.channel)
         if self.update == "counts":
             # A property of this run, not of the class: the text's update depends on the order of reports.

@@ -92,7 +92,12 @@ class BayeSS(Learner):
         if self.final == "test" and search is not None:
             raise InvalidInput(f"search={search!r} is an option of final='search', got final='test'")
         self.plan = self._plan()
-        self._begin()
+        self.phase = 0
+        self._asked = self._told = self._gone = 0  # of the open learning phase
+        self._cells: list[Cell] = []  # of phase 1, then the survivors
+        self._stage: LastStage | None = None
+        self._posterior = self.untouched(self.cells)
+        self._advance()
 
     coin_rule: str
     reduction: str
@@ -112,15 +117,6 @@ class BayeSS(Learner):
         return form | {"search": self.search} if self.final == "search" else form
 
     # -- phases --------------------------------------------------------------------------------------------
-
-    def _begin(self) -> None:
-        self.phase = 0
-        self.steps = 0
-        self._asked = self._told = self._gone = 0  # of the open learning phase
-        self._cells: list[Cell] = []  # of phase 1, then the survivors
-        self._stage: LastStage | None = None
-        self._posterior = self._untouched(self.cells)
-        self._advance()
 
     def _cell(self, index: int) -> Cell:
         """The ends of a cell of the open learning phase."""
@@ -153,7 +149,7 @@ class BayeSS(Learner):
         else:
             self._cells = padded(found + self.bottom, self.domain.size, published=self.coin_rule == "published")
             self.phase = 1
-            self._posterior = self._untouched(len(self._cells))
+            self._posterior = self.untouched(len(self._cells))
 
     def reduce(self, cells: Any, counts: Any, gamma: float) -> Any:
         """ReductionToGamma on the visited cells and how often each was."""
@@ -213,7 +209,7 @@ class BayeSS(Learner):
     def _use_bit(self, query: Query, bit: int) -> bool:
         if self._stage is not None:
             number = query.phase - _LAST_PHASE
-            return number >= 0 and self._stage.tell(number, query.threshold, bit)
+            return number >= 0 and self._stage.tell_counts(number, query.threshold, 1, bit)
         if query.phase != self.phase:
             return False
         self._learn(query, bit)

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from privquant.arrays import Floats, Ints
 from privquant.protocols.bayes.channel import Channel
-
-Floats = NDArray[np.float64]
 
 
 class Point(NamedTuple):
@@ -34,8 +33,8 @@ class CountPosterior:
     def __init__(self, cells: int, channel: Channel) -> None:
         self.cells = cells
         self._channel = channel
-        self._thresholds: NDArray[np.int64] = np.empty(0, np.int64)
-        self._counts: NDArray[np.int64] = np.empty((0, 2), np.int64)  # zeros, ones
+        self._thresholds: Ints = np.empty(0, np.int64)
+        self._counts: Ints = np.empty((0, 2), np.int64)  # zeros, ones
         self._pieces: tuple[NDArray[np.uint64], Floats, Floats, Floats] | None = None
 
     def add(self, threshold: int, zeros: int, ones: int) -> None:

@@ -9,6 +9,7 @@ Each is asked and told by (round, threshold); what it knows is a list of counts.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -74,12 +75,8 @@ class LastStage(ABC):
         """Whether this stage can ever ask such a query."""
         return 0 <= number < len(self.sizes) and threshold in self.thresholds
 
-    def tell(self, number: int, threshold: int, bit: int) -> bool:
-        """One answer; False if its round is closed."""
-        return self.tell_counts(number, threshold, 1, bit)
-
     def tell_counts(self, number: int, threshold: int, answered: int, ones: int) -> bool:
-        """Answers to one query that are known to be within its row's plan."""
+        """Answers to one query that are known to be within its row's plan; False if its round is closed."""
         row = self._row(number, threshold)
         if row is None:
             return False
@@ -135,10 +132,6 @@ class _Rounds(LastStage):
         asks = None if row is None else self.standing(row).ask
         return [] if row is None or asks is None else [(row, self._threshold(asks))]
 
-    def asked_coins(self) -> list[int | None]:
-        """The coin each round asked."""
-        return [self.standing(k).ask for k in range(len(self.sizes))]
-
 
 class SearchStage(_Rounds):
     """The ends cut the domain into segments; the search finds the segment, and a segment is a survivor or a gap."""
@@ -153,33 +146,22 @@ class SearchStage(_Rounds):
         return self.thresholds[coin]
 
     def answer(self) -> int:
+        """That of the survivor the segment is; for a gap, of the neighbour whose end came closer to q."""
         segment = self.standing(len(self.sizes)).answer
-        rates: dict[int, float] = {}
-        for row, coin in enumerate(self.asked_coins()):
-            heard = self.rate(row)
-            if coin is not None and heard is not None:
-                rates[coin] = heard
-        return segment_value(self.cells, self.thresholds, segment, rates, self.coin.debias(self.target), self.size)
-
-
-def segment_value(
-    cells: list[Cell], thresholds: list[int], segment: int, rates: Mapping[int, float], quantile: float, size: int
-) -> int:
-    """The value for a segment: that of the survivor it is; for a gap, of the neighbour whose end came closer to q.
-
-    rates: de-biased rate of each threshold asked, by its place among the thresholds.
-    """
-    low = thresholds[segment - 1] if segment > 0 else -1
-    high = thresholds[segment] if segment < len(thresholds) else size - 1
-    if (low, high) in cells:
-        return representative((low, high), size)
-    before = [cell for cell in cells if cell[1] <= low]
-    after = [cell for cell in cells if cell[0] >= high]
-    if not before or not after:
-        return representative((before or after)[-1 if before else 0], size)
-    to_low = abs(rates[segment - 1] - quantile) if segment - 1 in rates else float("inf")
-    to_high = abs(rates[segment] - quantile) if segment in rates else float("inf")
-    return representative(before[-1] if to_low <= to_high else after[0], size)
+        low = self.thresholds[segment - 1] if segment > 0 else -1
+        high = self.thresholds[segment] if segment < len(self.thresholds) else self.size - 1
+        if (low, high) in self.cells:
+            return representative((low, high), self.size)
+        before = [cell for cell in self.cells if cell[1] <= low]
+        after = [cell for cell in self.cells if cell[0] >= high]
+        if not before or not after:
+            return representative((before or after)[-1 if before else 0], self.size)
+        quantile, away = self.coin.debias(self.target), dict[int | None, float]()
+        for row in range(len(self.sizes)):
+            if (heard := self.rate(row)) is not None:
+                away[self.standing(row).ask] = abs(heard - quantile)
+        closer = away.get(segment - 1, math.inf) <= away.get(segment, math.inf)
+        return representative(before[-1] if closer else after[0], self.size)
 
 
 class PublishedStage(_Rounds):

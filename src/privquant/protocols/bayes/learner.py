@@ -62,11 +62,8 @@ class Learner(ThresholdProtocol):
         self.cells = self.domain.size - self.bottom
         self.steps = 0
 
-    def first_cell(self, cells: int) -> int:
-        """Where a learner over so many cells points before any report."""
-        return self._untouched(cells).cell
-
-    def _untouched(self, cells: int) -> Posterior:
+    def untouched(self, cells: int) -> Posterior:
+        """The posterior over so many cells before any report."""
         return Posterior(cells, self.channel, first=cells // 2 if self.first_step == "middle" else None)
 
     @abstractmethod

@@ -10,14 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Ints
 from privquant.protocols.bayes import stacks
 from privquant.protocols.bayes.blocks import BLOCK
 from privquant.protocols.bayes.channel import Channel
 from privquant.protocols.bayes.stacks import AT, HELD, HERE, LEFT, MADE, OPEN, RIGHT, Stacks
-
-Ints = NDArray[np.int64]
 
 
 class Posterior:

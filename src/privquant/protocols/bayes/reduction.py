@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+
+from privquant.arrays import Ints
 
 Cell = tuple[int, int]
 
@@ -32,7 +33,7 @@ def split_users(users: int, size: int) -> tuple[int, int]:
     return int(users * log / whole), int(users * loglog / whole)
 
 
-def survivors(cells: NDArray[np.int64], counts: NDArray[np.int64], gamma: float) -> NDArray[np.int64]:
+def survivors(cells: Ints, counts: Ints, gamma: float) -> Ints:
     """Every ceil(gamma |L|)-th of the visited list L, in order and without repeats.
 
     `cells` are the visited cells in rising order and `counts` how often each was.
@@ -44,7 +45,7 @@ def survivors(cells: NDArray[np.int64], counts: NDArray[np.int64], gamma: float)
     return np.unique(cells[np.searchsorted(upto, ranks)])
 
 
-def survivors_interpolated(cells: NDArray[np.int64], counts: NDArray[np.int64], gamma: float) -> NDArray[np.int64]:
+def survivors_interpolated(cells: Ints, counts: Ints, gamma: float) -> Ints:
     """As the authors' program has it: the gamma-quantiles of L by linear interpolation, rounded to a cell.
 
     The rounded cell lies between two visited ones and need not have been visited itself.
@@ -58,7 +59,7 @@ def survivors_interpolated(cells: NDArray[np.int64], counts: NDArray[np.int64], 
     return np.unique(low + np.rint((high - low) * (ranks - below)).astype(np.int64))
 
 
-def padded(values: NDArray[np.int64], size: int, *, published: bool = False) -> list[Cell]:
+def padded(values: Ints, size: int, *, published: bool = False) -> list[Cell]:
     """The surviving values as cells, and what lies below and above them as one cell each.
 
     The program's pads start and end at its own first and last coin, 0 and B-1, and stand there even when empty.

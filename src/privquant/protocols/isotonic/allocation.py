@@ -11,10 +11,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from privquant._numba import BORROWED, njit
+from privquant.arrays import Floats, Ints
 from privquant.protocols.isotonic.epochs import ANCHOR, BULK, KINDS, SEARCH, epoch_at
 from privquant.protocols.isotonic.guard import ANCHOR_PLACES, ANCHORS, anchor, anchors_due
 from privquant.protocols.isotonic.interval import interval_ends, side_asked, side_threshold
@@ -26,14 +24,11 @@ from privquant.protocols.isotonic.rules import (
     answer,
     is_extreme,
     lone_share,
-    spread_points,
     spread_thresholds,
     threshold_at,
     weigh_for_query,
 )
-from privquant.protocols.isotonic.table import Floats, Table
-
-Ints = NDArray[np.int64]
+from privquant.protocols.isotonic.table import Table
 
 MOST_ROWS = SPREAD_POINTS + ANCHOR_PLACES
 """Different questions of one arm in one batch, at most."""
@@ -123,16 +118,8 @@ def thresholds_for(
     row = side_row(course.roles, arm)
     out[1, 0] = count
     if row >= 0:
-        out[0, 0] = side_threshold(
-            table,
-            search,
-            course.quantiles[j],
-            row,
-            row % 2 == 1,
-            course.quota[j],
-            course.bounds[row],
-            course.users[j],
-        )
+        quantile, bound = course.quantiles[j], course.bounds[row]
+        out[0, 0] = side_threshold(table, search, quantile, row, course.quota[j], bound, course.users[j])
         return 1
     quantile = 0.5 if phase == BULK and course.bulk > 0 else course.quantiles[j]
     boosted = phase != BULK and course.bulk > 0 and is_extreme(quantile)
@@ -140,7 +127,7 @@ def thresholds_for(
     if course.spread == 0.0 or count == 1:
         out[0, 0] = threshold_at(table, search, lone, REUSE)
         return 1
-    points = spread_points(count)
+    points = min(count, SPREAD_POINTS)
     spread_thresholds(table, search, course.spread, points, out[0])
     for point in range(points):
         out[1, point] = count // points + (1 if point < count % points else 0)

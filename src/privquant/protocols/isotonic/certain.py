@@ -29,10 +29,11 @@ from typing import NamedTuple
 import numpy as np
 
 from privquant._numba import njit
+from privquant.arrays import Floats
 from privquant.protocols.isotonic.curve import normal_score
 from privquant.protocols.isotonic.interval import walk_bound
 from privquant.protocols.isotonic.prior import Search
-from privquant.protocols.isotonic.table import Floats, Table, add_counts, new_table
+from privquant.protocols.isotonic.table import Table, add_counts, new_table
 
 # Of the users of a run, those asked first, whose reports are best left out.
 OPENING = 1 / 8
@@ -121,15 +122,11 @@ def _rejected(
 ) -> int:
     """How many thresholds, from the far end, are rejected in a row."""
     edge = quantile - within if upper else quantile + within
-    whole = (1.0 - WINDOWS) * alpha
     bound = -1.0
     if heard.size == 1:
         rate = 0.5 + float(search.kappas[0]) * (edge - 0.5)
-        bound = walk_bound(int(heard[0]), 1.0 - rate if upper else rate, whole)
-    toward = -1.0 if upper else 1.0
-    return int(
-        _in_a_row(table, search.kappas, edge, toward, within, bound, -math.log(whole), -math.log(WINDOWS * alpha))
-    )
+        bound = walk_bound(int(heard[0]), 1.0 - rate if upper else rate, (1.0 - WINDOWS) * alpha)
+    return int(_in_a_row(table, search.kappas, edge, -1.0 if upper else 1.0, within, bound, alpha))
 
 
 @njit(cache=True)
@@ -155,14 +152,7 @@ def _log_sum(a: float, b: float) -> float:
 
 @njit(cache=True)
 def _in_a_row(
-    table: Table,
-    kappas: Floats,
-    edge: float,
-    toward: float,
-    within: float,
-    bound: float,
-    need_whole: float,
-    need_windows: float,
+    table: Table, kappas: Floats, edge: float, toward: float, within: float, bound: float, alpha: float
 ) -> int:
     """How many thresholds are rejected in a row, from the lowest up (toward = 1) or the highest down (-1).
 
@@ -172,6 +162,7 @@ def _in_a_row(
     windows = np.full(len(_STEPS), -math.inf)
     rejected = np.zeros(count, np.bool_)
     whole = 0.0
+    need_whole, need_windows = -math.log((1.0 - WINDOWS) * alpha), -math.log(WINDOWS * alpha)
     for j in range(count):
         # every sum runs from the end that is scanned last: over thresholds >= c, or <= c for the upper end
         k = count - 1 - j if toward > 0.0 else j

@@ -15,13 +15,15 @@ not show, the posterior of the isotonic fit is narrow, and the answer never leav
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from privquant._numba import BORROWED, njit
+from privquant.arrays import Floats
 from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate
 from privquant.protocols.isotonic.prior import Search, point_in_cell, prior_mass
-from privquant.protocols.isotonic.table import Floats, Table, counts_at
+from privquant.protocols.isotonic.table import Table, counts_at
 
 # The window is what the posterior (at its own power) leaves between these tails.
 TAIL = 0.005
@@ -49,6 +51,22 @@ _ENOUGH = 1e-5
 _LONGEST = 2.0
 
 
+class Seen(NamedTuple):
+    """What a curve is fitted to.
+
+    x, n, s:  place, reports and ones of every threshold, each counted by its weight.
+    kappa:    of the coin. least: the smallest rate of ones there is.
+    height:   the normal score of the quantile.
+    """
+
+    x: Floats
+    n: Floats
+    s: Floats
+    kappa: float
+    least: float
+    height: float
+
+
 @njit(cache=True, **BORROWED)
 def normal_score(share: float) -> float:
     """Phi^-1 by bisection: all digits, and nothing to import in compiled code."""
@@ -64,8 +82,9 @@ def normal_score(share: float) -> float:
 
 
 @njit(cache=True, **BORROWED)
-def _objective(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float, curve: Floats) -> float:
+def _objective(seen: Seen, curve: Floats) -> float:
     """Log-likelihood of a curve (place, log speed, log of one side's speed over the other's), and its prior."""
+    x, n, s, kappa, least, height = seen
     left = math.exp(curve[1] - 0.5 * curve[2])
     right = math.exp(curve[1] + 0.5 * curve[2])
     found = -0.5 * (curve[2] / _UNEVEN) ** 2
@@ -79,18 +98,9 @@ def _objective(x: Floats, n: Floats, s: Floats, kappa: float, least: float, heig
 
 
 @njit(cache=True)
-def _slopes(
-    x: Floats,
-    n: Floats,
-    s: Floats,
-    kappa: float,
-    least: float,
-    height: float,
-    curve: Floats,
-    gradient: Floats,
-    information: Floats,
-) -> None:
+def _slopes(seen: Seen, curve: Floats, gradient: Floats, information: Floats) -> None:
     """Gradient and expected information of `_objective`."""
+    x, n, s, kappa, least, height = seen
     left = math.exp(curve[1] - 0.5 * curve[2])
     right = math.exp(curve[1] + 0.5 * curve[2])
     for i in range(3):
@@ -151,8 +161,9 @@ def _solve(information: Floats, ridge: float, gradient: Floats, step: Floats) ->
 
 
 @njit(cache=True)
-def _pooled(x: Floats, n: Floats, s: Floats, groups: int) -> tuple[Floats, Floats, Floats]:
+def _pooled(seen: Seen, groups: int) -> Seen:
     """So many groups of neighbouring thresholds, each with the counts of all and at their mean place."""
+    x, n, s = seen.x, seen.n, seen.s
     places = np.empty(groups)
     reports = np.zeros(groups)
     ones = np.zeros(groups)
@@ -165,7 +176,7 @@ def _pooled(x: Floats, n: Floats, s: Floats, groups: int) -> tuple[Floats, Float
             ones[group] += s[k]
             moment += n[k] * x[k]
         places[group] = moment / reports[group] if reports[group] > 0.0 else x[first]
-    return places, reports, ones
+    return Seen(places, reports, ones, seen.kappa, seen.least, seen.height)
 
 
 @njit(cache=True, **BORROWED)
@@ -177,17 +188,17 @@ def _on_grid(point: int, curve: Floats) -> None:
 
 
 @njit(cache=True)
-def _start(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float) -> Floats:
+def _start(seen: Seen) -> Floats:
     """The likeliest curve of the coarse grid."""
     points = len(_PLACES) * _SPEEDS
     curve = np.zeros(3)
     trial = np.zeros(3)
     rough = np.zeros(points)
-    if x.size > _GROUPS:
-        places, reports, ones = _pooled(x, n, s, _GROUPS)
+    if seen.x.size > _GROUPS:
+        pooled = _pooled(seen, _GROUPS)
         for point in range(points):
             _on_grid(point, trial)
-            rough[point] = _objective(places, reports, ones, kappa, least, height, trial)
+            rough[point] = _objective(pooled, trial)
     highest = rough[0]
     for point in range(1, points):
         highest = max(highest, rough[point])
@@ -196,7 +207,7 @@ def _start(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: 
     for point in range(points):
         if rough[point] >= near:
             _on_grid(point, trial)
-            found = _objective(x, n, s, kappa, least, height, trial)
+            found = _objective(seen, trial)
             if found > best:
                 best = found
                 _copy(trial, curve)
@@ -204,19 +215,17 @@ def _start(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: 
 
 
 @njit(cache=True)
-def climb(
-    x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float, start: Floats, held: bool
-) -> Floats:
+def climb(seen: Seen, start: Floats, held: bool) -> Floats:
     """The likeliest curve around `start`, by damped scoring; held: the place of `start` is kept."""
     curve = start.copy()
     trial = np.zeros(3)
-    best = _objective(x, n, s, kappa, least, height, curve)
+    best = _objective(seen, curve)
     gradient = np.empty(3)
     information = np.empty((3, 3))
     step = np.empty(3)
     ridge = 1e-3
     for _ in range(_STEPS):
-        _slopes(x, n, s, kappa, least, height, curve, gradient, information)
+        _slopes(seen, curve, gradient, information)
         if held:
             for i in range(3):
                 information[0, i] = 0.0
@@ -230,7 +239,7 @@ def climb(
             shrink = min(1.0, _LONGEST / max(abs(step[1]), 1e-300))
             for i in range(3):
                 trial[i] = curve[i] + shrink * step[i]
-            found = _objective(x, n, s, kappa, least, height, trial)
+            found = _objective(seen, trial)
             if found >= best:
                 gain = found - best
                 best = found
@@ -244,10 +253,9 @@ def climb(
 
 
 @njit(cache=True)
-def fit_curve(x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float) -> Floats:
+def fit_curve(seen: Seen) -> Floats:
     """The likeliest curve: damped scoring from the best point of a coarse grid."""
-    start = _start(x, n, s, kappa, least, height)
-    return climb(x, n, s, kappa, least, height, start, False)
+    return climb(seen, _start(seen), False)
 
 
 @njit(cache=True, **BORROWED)
@@ -281,9 +289,9 @@ def _index_at(search: Search, origin: int, along: float) -> int:
 @njit(cache=True)
 def weighed_reports(
     table: Table, search: Search, quantile: float, origin: int, low: int, high: int
-) -> tuple[Floats, Floats, Floats, float, float]:
-    """(place, reports, ones) of every threshold, as a curve is fitted to them: those outside the window low .. high
-    count for less. And how many reports there are inside of it, and in all.
+) -> tuple[Seen, float, float]:
+    """What a curve is fitted to: thresholds outside the window low .. high count for less. And how many reports
+    there are inside of it, and in all.
     """
     count = table.held[0]
     unit = prior_mass(low, high, search)
@@ -304,7 +312,8 @@ def weighed_reports(
         weight = 1.0 if low <= table.threshold[k] <= high else less
         reports[k] = weight * n[k]
         ones[k] = weight * s[k]
-    return x, reports, ones, inside, total
+    seen = Seen(x, reports, ones, float(search.kappas[0]), least_rate(search), normal_score(quantile))
+    return seen, inside, total
 
 
 @njit(cache=True)
@@ -319,22 +328,19 @@ def curve_crossing(table: Table, search: Search, quantile: float, origin: int, l
     unit = prior_mass(low, high, search)
     if count < 3 or not unit > 0.0:
         return -1
-    x, reports, ones, inside, total = weighed_reports(table, search, quantile, origin, low, high)
+    seen, inside, total = weighed_reports(table, search, quantile, origin, low, high)
     if inside == 0.0:
         return -1
-    kappa = float(search.kappas[0])
     rate = target_rate(search, quantile)
-    if math.sqrt(rate * (1.0 - rate) / total) > kappa * min(quantile, 1.0 - quantile):
+    if math.sqrt(rate * (1.0 - rate) / total) > seen.kappa * min(quantile, 1.0 - quantile):
         return -1
-    least = least_rate(search)
-    height = normal_score(quantile)
-    curve = fit_curve(x, reports, ones, kappa, least, height)
+    curve = fit_curve(seen)
     # without a floor the best cell has the likelihood of the isotonic fit itself
-    profile(table, reports, ones, rate, 0.0, least, 1.0 - least)
+    profile(table, seen.n, seen.s, rate, 0.0, seen.least, 1.0 - seen.least)
     free = table.fit[0]
     for k in range(1, count + 1):
         free = max(free, table.fit[k])
-    ahead = free - _objective(x, reports, ones, kappa, least, height, curve)
-    if ahead > DOUBT * math.log(math.e + kappa * kappa * total):
+    ahead = free - _objective(seen, curve)
+    if ahead > DOUBT * math.log(math.e + seen.kappa * seen.kappa * total):
         return -1
     return _index_at(search, origin, curve[0] * unit)

@@ -16,8 +16,8 @@ import math
 import numpy as np
 
 from privquant._numba import njit
-from privquant.protocols.isotonic.curve import _slopes, _solve
-from privquant.protocols.isotonic.table import Floats
+from privquant.arrays import Floats
+from privquant.protocols.isotonic.curve import Seen, _slopes, _solve
 
 _ROOT_2 = math.sqrt(2.0)
 _ROOT_2_PI = math.sqrt(2.0 * math.pi)
@@ -26,22 +26,13 @@ _NONE = 1e-9
 
 
 @njit(cache=True)
-def strongest_jump(
-    x: Floats,
-    n: Floats,
-    s: Floats,
-    kappa: float,
-    least: float,
-    height: float,
-    curve: Floats,
-    first: int,
-    last: int,
-) -> float:
+def strongest_jump(seen: Seen, curve: Floats, first: int, last: int) -> float:
     """The largest standardised score of a jump just below threshold first, .., last; 0 if none points upwards."""
+    x, n, s, kappa, least, height = seen
     count = x.size
     gradient = np.empty(3)
     information = np.empty((3, 3))
-    _slopes(x, n, s, kappa, least, height, curve, gradient, information)
+    _slopes(seen, curve, gradient, information)
     # score, own information and information shared with the curve of a jump at c: a sum over all thresholds of
     # the curve's part, which no place changes, and one over the thresholds from c on
     beyond = np.zeros((count + 1, 5))

@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 
 from privquant._numba import BORROWED, njit
+from privquant.arrays import Floats
 from privquant.protocols.isotonic.prior import Search
-from privquant.protocols.isotonic.table import Floats, Table
+from privquant.protocols.isotonic.table import Table
 
 # Rates are kept this far from 0 and 1, so that no logarithm is infinite at a coin that hardly ever flips.
 _EDGE = 1e-12

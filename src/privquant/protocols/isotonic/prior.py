@@ -9,10 +9,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from privquant._numba import BORROWED, njit
+from privquant.arrays import Floats
 
 
 class Search(NamedTuple):
@@ -25,7 +23,7 @@ class Search(NamedTuple):
 
     last: int
     lam: float
-    kappas: NDArray[np.float64]
+    kappas: Floats
 
 
 @njit(cache=True, **BORROWED)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
 from privquant._numba import BORROWED, njit
+from privquant.arrays import Ints
 from privquant.protocols.isotonic.curve import TAIL, curve_crossing
 from privquant.protocols.isotonic.posterior import (
     cell_at,
@@ -110,7 +108,7 @@ def threshold_at(table: Table, search: Search, share: float, reuse: float) -> in
 
 
 @njit(cache=True, **BORROWED)
-def spread_thresholds(table: Table, search: Search, spread: float, points: int, out: NDArray[np.int64]) -> None:
+def spread_thresholds(table: Table, search: Search, spread: float, points: int, out: Ints) -> None:
     """`threshold_at` of all shares of a spread batch, cutting any cell; none is below the one before it."""
     count = table.held[0]
     threshold, weight = table.threshold, table.weight
@@ -160,12 +158,6 @@ def answer(table: Table, search: Search, quantile: float, boosted: bool, smooth:
     if crossing < 0:
         return median
     return min(max(crossing, least), most)
-
-
-@njit(cache=True, **BORROWED)
-def spread_points(count: int) -> int:
-    """How many different thresholds a batch of `count` users is spread over."""
-    return min(count, SPREAD_POINTS)
 
 
 @njit(cache=True, **BORROWED)

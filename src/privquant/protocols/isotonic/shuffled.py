@@ -15,6 +15,7 @@ from privquant.messages import Guarantee
 from privquant.privacy.coin import Coin
 from privquant.privacy.shuffle import guarantee_of_rounds, local_epsilon
 from privquant.protocols.isotonic.protocol import Isotonic
+from privquant.protocols.rounds import equal_sizes, growing_sizes
 from privquant.validation import check_count, check_epsilon, check_probability
 
 # A coin less than this many times as honest is not worth trusting a shuffler for.
@@ -29,19 +30,9 @@ def round_sizes(users: int, epsilon: float, size: int) -> list[int]:
     """
     worth = users * epsilon
     if worth < 1500:
-        rounds = min(max(1, math.ceil(1.25 * math.log2(max(size, 2)))), users)
-        return [users * (r + 1) // rounds - users * r // rounds for r in range(rounds)]
+        return equal_sizes(users, max(1, math.ceil(1.25 * math.log2(max(size, 2)))))
     part, growth = (500, 0.1) if worth <= 1e5 else (2000, 0.05)
-    sizes: list[int] = []
-    asked = 0
-    while asked < users:
-        batch = max(users // part, int(growth * asked), 1)
-        left = users - asked - batch
-        if left < batch / 2:  # a leftover under half a batch joins the last round
-            batch = users - asked
-        sizes.append(batch)
-        asked += batch
-    return sizes
+    return growing_sizes(users, max(users // part, 1), growth)
 
 
 def shuffled_isotonic(

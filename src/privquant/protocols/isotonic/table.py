@@ -10,12 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privquant._numba import compiled_form, njit
+from privquant.arrays import Floats as Floats
+from privquant.arrays import Ints
 from privquant.protocols.isotonic.prior import Search, prior_mass
-
-Floats = NDArray[np.float64]
 
 # Share of the prior that the cells of the bulk phase divide equally, for extreme quantiles.
 _GRID_SHARE = 0.8
@@ -31,12 +30,12 @@ class Table(NamedTuple):
     side_reports, side_ones:  the interval's arms apart (they are in `reports` too): one row an arm.
     """
 
-    held: NDArray[np.int64]
-    threshold: NDArray[np.int64]
+    held: Ints
+    threshold: Ints
     reports: Floats
     ones: Floats
     mass: Floats
-    grid: NDArray[np.int64]
+    grid: Ints
     boost: Floats
     side_reports: Floats
     side_ones: Floats
@@ -90,7 +89,7 @@ def clear(table: Table) -> None:
 
 
 @njit(cache=True)
-def place_of(rising: NDArray[np.int64], first: int, last: int, threshold: int) -> int:
+def place_of(rising: Ints, first: int, last: int, threshold: int) -> int:
     """The least column of first .. last whose threshold is not below the one given; `last` if there is none."""
     while first < last:
         middle = (first + last) // 2
@@ -101,7 +100,7 @@ def place_of(rising: NDArray[np.int64], first: int, last: int, threshold: int) -
     return first
 
 
-def _make_way(column: Floats | NDArray[np.int64], at: NDArray[np.int64], fresh: int, count: int) -> None:
+def _make_way(column: Floats | Ints, at: Ints, fresh: int, count: int) -> None:
     """Move what stands at at[i] .. at[i + 1] - 1 by i + 1: a free place before each at[i]."""
     for i in range(fresh - 1, -1, -1):
         column[at[i] + i + 1 : count + i + 1] = column[at[i] : count]
@@ -109,7 +108,7 @@ def _make_way(column: Floats | NDArray[np.int64], at: NDArray[np.int64], fresh: 
 
 
 @compiled_form(_make_way)
-def _make_way_one_by_one(column: Floats | NDArray[np.int64], at: NDArray[np.int64], fresh: int, count: int) -> None:
+def _make_way_one_by_one(column: Floats | Ints, at: Ints, fresh: int, count: int) -> None:
     """The same without a copy of what overlaps."""
     for i in range(fresh - 1, -1, -1):
         for k in range(count - 1, at[i] - 1, -1):
@@ -118,7 +117,7 @@ def _make_way_one_by_one(column: Floats | NDArray[np.int64], at: NDArray[np.int6
 
 
 @njit(cache=True)
-def _put_in(table: Table, search: Search, threshold: NDArray[np.int64], at: NDArray[np.int64], fresh: int) -> None:
+def _put_in(table: Table, search: Search, threshold: Ints, at: Ints, fresh: int) -> None:
     """Columns without reports for `fresh` rising thresholds, each before the column at[i] of those held so far."""
     count = table.held[0]
     if count + fresh + 1 > table.threshold.size:  # compiled code would write beyond the end without a word
@@ -151,9 +150,9 @@ def add_sorted(
     coin: int,
     side: int,
     bulk: bool,
-    threshold: NDArray[np.int64],
-    reports: NDArray[np.int64],
-    ones: NDArray[np.int64],
+    threshold: Ints,
+    reports: Ints,
+    ones: Ints,
 ) -> None:
     """Take in the answers to thresholds none of which is below the one before it, in one pass over the table.
 

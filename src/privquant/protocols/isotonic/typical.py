@@ -19,25 +19,16 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privquant._numba import njit
-from privquant.protocols.isotonic.curve import (
-    _index_at,
-    _slopes,
-    _solve,
-    fit_curve,
-    normal_score,
-    weighed_reports,
-)
+from privquant.arrays import Floats
+from privquant.protocols.isotonic.curve import Seen, _index_at, _slopes, _solve, fit_curve, weighed_reports
 from privquant.protocols.isotonic.jumps import strongest_jump
-from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate
+from privquant.protocols.isotonic.posterior import profile, target_rate
 from privquant.protocols.isotonic.prior import Search, prior_mass
 from privquant.protocols.isotonic.rules import answer_window
-from privquant.protocols.isotonic.table import Floats, Table, counts_at
+from privquant.protocols.isotonic.table import Table, counts_at
 from privquant.protocols.isotonic.typical_values import place_range
-
-Ints = NDArray[np.int64]
 
 # 95 % of answers on smooth data lie within about 2.0 standard deviations by the curve's information, from 1.7 to
 # 2.4 from one shape, size and epsilon to the next.
@@ -102,13 +93,12 @@ def typical(
     part: of all reports, those asked for this quantile. people: whether the rank is that among the very people
     asked, all of them, rather than in a population.
     """
-    ends, rank = np.zeros(2, np.int64), np.zeros(1)
-    kind = int(_look(table, search, quantile, boosted, answer, part, people, ends, rank))
+    kind, low, high, rank = _look(table, search, quantile, boosted, answer, part, people)
     if kind == FEW:
         return None
     if kind == LUMPY:
-        return Lump(int(ends[0]), int(ends[1]), float(rank[0]))
-    return Typical(float(rank[0]), int(ends[0]), int(ends[1]))
+        return Lump(int(low), int(high), float(rank))
+    return Typical(float(rank), int(low), int(high))
 
 
 @njit(cache=True)
@@ -127,72 +117,41 @@ def _side(n: Floats, off: Floats, start: int, step: int, stop: int, wanted: floa
 
 
 @njit(cache=True)
-def _jump_at(n: Floats, off: Floats, count: int, split: int, wanted: float) -> tuple[float, float]:
-    """(jump of the mean of `off` across a split, 1/reports left + 1/reports right); 0, 0 at an end."""
-    left, below = _side(n, off, split - 1, -1, -1, wanted)
-    right, above = _side(n, off, split, 1, count, wanted)
-    if left == 0.0 or right == 0.0:
-        return 0.0, 0.0
-    return above / right - below / left, 1.0 / left + 1.0 / right
-
-
-@njit(cache=True)
-def _crossing(fit: Floats, count: int) -> int:
-    """The cell in which the likeliest monotone rates cross the target."""
-    best = 0
-    for k in range(1, count + 1):
-        if fit[k] > fit[best]:
-            best = k
-    return best
-
-
-@njit(cache=True)
 def _look(
-    table: Table,
-    search: Search,
-    quantile: float,
-    boosted: bool,
-    answer: int,
-    part: float,
-    people: bool,
-    ends: Ints,
-    rank: Floats,
-) -> int:
-    """SMOOTH: ends are those of values, rank the half-width; LUMPY: the lump's and its jump; FEW: nothing."""
+    table: Table, search: Search, quantile: float, boosted: bool, answer: int, part: float, people: bool
+) -> tuple[int, int, int, float]:
+    """SMOOTH, the ends of values, the half-width of rank; LUMPY, the lump's ends and its jump; FEW, and nothing."""
     count = table.held[0]
+    nothing = FEW, 0, 0, 0.0
     if count < 3:
-        return FEW
+        return nothing
     origin, low, high = answer_window(table, search, quantile, boosted)
     unit = prior_mass(low, high, search)
     if not unit > 0.0:
-        return FEW
-    x, reports, ones, inside, total = weighed_reports(table, search, quantile, origin, low, high)
+        return nothing
+    seen, inside, total = weighed_reports(table, search, quantile, origin, low, high)
     if inside == 0.0:
-        return FEW
-    n, s, _ = counts_at(table, search, quantile)
-    kappa = float(search.kappas[0])
+        return nothing
     rate = target_rate(search, quantile)
-    least = least_rate(search)
     spread = math.sqrt(rate * (1.0 - rate))
-    alone = spread / (kappa * math.sqrt(part * total))
+    alone = spread / (seen.kappa * math.sqrt(part * total))
     if min(quantile, 1.0 - quantile) < _END * alone:
-        return FEW
-    height = normal_score(quantile)
-    curve = fit_curve(x, reports, ones, kappa, least, height)
-    scatter = _scatter(x, reports, ones, kappa, least, height, curve)
+        return nothing
+    curve = fit_curve(seen)
+    scatter = _scatter(seen, curve)
     first = 0
     while first < count and table.threshold[first] < low:
         first += 1
     last = first
     while last < count and table.threshold[last] <= high:
         last += 1
-    sign = strongest_jump(x, reports, ones, kappa, least, height, curve, first, last)
+    sign = strongest_jump(seen, curve, first, last)
     if min(quantile, 1.0 - quantile) < _EXTREME:
         sign /= _EXTREME_SIGN
     guess = not scatter < _GUESS * math.sqrt(part) * alone
     if sign > _LUMPY or guess:
-        profile(table, reports, ones, rate, 0.0, least, 1.0 - least)
-        return _name_lump(table, search, n, s, part * total, kappa, spread, sign > _LUMPY, ends, rank)
+        profile(table, seen.n, seen.s, rate, 0.0, seen.least, 1.0 - seen.least)
+        return _name_lump(table, search, quantile, part * total, spread, sign > _LUMPY)
     doubt = min(max((sign - _NO_DOUBT) / (_DOUBT - _NO_DOUBT), 0.0), 1.0)
     # reports asked for other quantiles tell the place by the curve alone, which is only a likeness
     variance = max(scatter, alone) ** 2
@@ -207,49 +166,44 @@ def _look(
     if min(quantile, 1.0 - quantile) < _NEAR_END * alone:
         within = max(within, min(quantile, 1.0 - quantile))
     within = min(within, max(quantile, 1.0 - quantile))
-    lowest, highest = place_range(x, reports, ones, kappa, least, height, curve, VALUE_SCORE)
-    ends[0] = 0 if lowest == -math.inf else min(_index_at(search, origin, lowest * unit), answer)
-    ends[1] = search.last if highest == math.inf else max(_index_at(search, origin, highest * unit), answer)
-    rank[0] = within
-    return SMOOTH
+    lowest, highest = place_range(seen, curve, VALUE_SCORE)
+    low = 0 if lowest == -math.inf else min(_index_at(search, origin, lowest * unit), answer)
+    high = search.last if highest == math.inf else max(_index_at(search, origin, highest * unit), answer)
+    return SMOOTH, low, high, within
 
 
 @njit(cache=True)
-def _scatter(
-    x: Floats, reports: Floats, ones: Floats, kappa: float, least: float, height: float, curve: Floats
-) -> float:
+def _scatter(seen: Seen, curve: Floats) -> float:
     """The standard deviation of the answer's rank by the curve's information; infinite if it has none."""
     gradient = np.empty(3)
     information = np.empty((3, 3))
-    _slopes(x, reports, ones, kappa, least, height, curve, gradient, information)
+    _slopes(seen, curve, gradient, information)
     only_place = np.array([1.0, 0.0, 0.0])
     column = np.empty(3)
     if not _solve(information, 0.0, only_place, column) or not column[0] > 0.0:
         return math.inf
-    slope = math.exp(-0.5 * height * height) / math.sqrt(2.0 * math.pi) * math.exp(curve[1])
+    slope = math.exp(-0.5 * seen.height * seen.height) / math.sqrt(2.0 * math.pi) * math.exp(curve[1])
     return slope * math.sqrt(column[0])
 
 
 @njit(cache=True)
 def _name_lump(
-    table: Table,
-    search: Search,
-    n: Floats,
-    s: Floats,
-    own: float,
-    kappa: float,
-    spread: float,
-    lumpy: bool,
-    ends: Ints,
-    rank: Floats,
-) -> int:
+    table: Table, search: Search, quantile: float, own: float, spread: float, lumpy: bool
+) -> tuple[int, int, int, float]:
     """Where the isotonic fit crosses the target, and how far rates jump there; FEW if no jump is to be seen."""
     count = table.held[0]
-    cell = _crossing(table.fit, count)
-    jump, inverse = _jump_at(n, s, count, cell, _NEAREST * own)
+    cell = 0
+    for k in range(1, count + 1):
+        if table.fit[k] > table.fit[cell]:
+            cell = k
+    n, s, _ = counts_at(table, search, quantile)
+    left, below = _side(n, s, cell - 1, -1, -1, _NEAREST * own)
+    right, above = _side(n, s, cell, 1, count, _NEAREST * own)
+    jump, inverse = 0.0, 0.0  # at an end
+    if left > 0.0 and right > 0.0:
+        jump, inverse = above / right - below / left, 1.0 / left + 1.0 / right
     if not lumpy and not jump > _SEEN * spread * math.sqrt(inverse):
-        return FEW
-    ends[0] = table.threshold[cell - 1] + 1 if cell > 0 else 0
-    ends[1] = table.threshold[cell] if cell < count else search.last
-    rank[0] = min(max(jump / kappa, 0.0), 1.0)
-    return LUMPY
+        return FEW, 0, 0, 0.0
+    low = table.threshold[cell - 1] + 1 if cell > 0 else 0
+    high = table.threshold[cell] if cell < count else search.last
+    return LUMPY, low, high, min(max(jump / float(search.kappas[0]), 0.0), 1.0)

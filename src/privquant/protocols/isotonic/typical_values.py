@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 
 from privquant._numba import njit
-from privquant.protocols.isotonic.curve import _GROUPS, _objective, _pooled, climb
-from privquant.protocols.isotonic.table import Floats
+from privquant.arrays import Floats
+from privquant.protocols.isotonic.curve import _GROUPS, Seen, _objective, _pooled, climb
 
 # Places are tried this often on each side; the root of twice the loss in log-likelihood is nearly a straight line.
 _TRIES = 12
@@ -23,41 +23,26 @@ _FURTHER = 4.0
 
 
 @njit(cache=True)
-def place_range(
-    x: Floats, n: Floats, s: Floats, kappa: float, least: float, height: float, curve: Floats, score: float
-) -> tuple[float, float]:
+def place_range(seen: Seen, curve: Floats, score: float) -> tuple[float, float]:
     """(lowest, highest) place whose best curve is at most `score` standard deviations less likely than `curve`."""
-    if x.size > _GROUPS:
-        x, n, s = _pooled(x, n, s, _GROUPS)
-    best = climb(x, n, s, kappa, least, height, curve, False)
-    most = _objective(x, n, s, kappa, least, height, best)
-    low = _end(x, n, s, kappa, least, height, best, most, score, -1.0)
-    high = _end(x, n, s, kappa, least, height, best, most, score, 1.0)
-    return low, high
+    if seen.x.size > _GROUPS:
+        seen = _pooled(seen, _GROUPS)
+    best = climb(seen, curve, False)
+    most = _objective(seen, best)
+    return _end(seen, best, most, score, -1.0), _end(seen, best, most, score, 1.0)
 
 
 @njit(cache=True)
-def _end(
-    x: Floats,
-    n: Floats,
-    s: Floats,
-    kappa: float,
-    least: float,
-    height: float,
-    best: Floats,
-    most: float,
-    score: float,
-    side: float,
-) -> float:
+def _end(seen: Seen, best: Floats, most: float, score: float, side: float) -> float:
     """The end of the range on one side; infinite if no place is unlikely enough."""
     inside = 0.0
     outside = math.inf
-    away = score / math.exp(best[1]) / math.sqrt(max(kappa * kappa * n.sum(), 1.0))
+    away = score / math.exp(best[1]) / math.sqrt(max(seen.kappa * seen.kappa * seen.n.sum(), 1.0))
     trial = best.copy()
     for _ in range(_TRIES):
         trial[0] = best[0] + side * away
-        trial = climb(x, n, s, kappa, least, height, trial, True)
-        lost = math.sqrt(max(2.0 * (most - _objective(x, n, s, kappa, least, height, trial)), 0.0))
+        trial = climb(seen, trial, True)
+        lost = math.sqrt(max(2.0 * (most - _objective(seen, trial)), 0.0))
         if abs(lost - score) < _NEAR * score:
             return float(trial[0])
         if lost < score:

@@ -14,7 +14,7 @@ is empty, and answers the top of the domain when it falls off the bottom.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from privquant.errors import ProtocolError
@@ -24,6 +24,7 @@ from privquant.protocols.naive.bracket import Standing, batch_sizes, follow, fol
 from privquant.validation import check_choice
 
 BEHAVIOURS = ("text", "published")
+_COUNTED = ("answered", "ones", "gone", "asked")  # of each round
 
 
 class NaiveSearch(ThresholdProtocol):
@@ -53,11 +54,6 @@ class NaiveSearch(ThresholdProtocol):
 
     # -- rounds --------------------------------------------------------------------------------------------
 
-    @property
-    def round(self) -> int:
-        """The open round; `rounds` when the search is over."""
-        return self._round
-
     def _standing(self, rounds: int) -> Standing:
         """Where the search stands after so many rounds, as indices of the domain."""
         counts = list(zip(self._answered[:rounds], self._ones[:rounds], strict=True))
@@ -73,28 +69,28 @@ class NaiveSearch(ThresholdProtocol):
         )
 
     def _open(self) -> None:
-        """Open the first round that is not full, taking in what waited for it."""
-        self._round = len(self._thresholds)
-        while self._round < self.rounds:
-            threshold = self._standing(self._round).ask
+        """Open the first round that is not full, taking in what waited for it; `rounds` when the search is over."""
+        self.round = len(self._thresholds)
+        while self.round < self.rounds:
+            threshold = self._standing(self.round).ask
             if threshold is None:
-                self._round = self.rounds
+                self.round = self.rounds
                 return
             self._thresholds.append(threshold)
-            for key in [key for key in self._waiting if key[0] == self._round]:
+            for key in [key for key in self._waiting if key[0] == self.round]:
                 answered, ones = self._waiting.pop(key)
                 if key[1] == threshold:
-                    self._answered[self._round] += answered
-                    self._ones[self._round] += ones
+                    self._answered[self.round] += answered
+                    self._ones[self.round] += ones
                 else:
                     self.unused += answered
             if not self._full():
                 return
-            self._round += 1
+            self.round += 1
 
     def _full(self) -> bool:
         """Whether all users of the open round were heard or given up."""
-        k = self._round
+        k = self.round
         done = self._answered[k] + self._gone[k]
         # Who answered was asked, if not by this object then by the one it was rebuilt from.
         self._asked[k] = max(self._asked[k], done)
@@ -102,7 +98,7 @@ class NaiveSearch(ThresholdProtocol):
 
     def _settle(self) -> None:
         """Close the open round if it is full."""
-        if self._round < self.rounds and self._full():
+        if self.round < self.rounds and self._full():
             self._open()
 
     # -- the contract --------------------------------------------------------------------------------------
@@ -111,7 +107,7 @@ class NaiveSearch(ThresholdProtocol):
         return self._room() > 0
 
     def _room(self) -> int:
-        return self.sizes[self._round] - self._asked[self._round] if self._round < self.rounds else 0
+        return self.sizes[self.round] - self._asked[self.round] if self.round < self.rounds else 0
 
     def batch_size(self) -> int:
         return max(1, self._room())
@@ -121,7 +117,7 @@ class NaiveSearch(ThresholdProtocol):
         self._asked = [answered + gone for answered, gone in zip(self._answered, self._gone, strict=True)]
 
     def _next(self, k: int) -> list[tuple[AnyQuery, int]]:
-        number = self._round
+        number = self.round
         self._asked[number] += k
         return [(self.query_of_round(number, self._thresholds[number]), k)]
 
@@ -144,9 +140,9 @@ class NaiveSearch(ThresholdProtocol):
 
     def _use_counts(self, query: Query, answered: int, ones: int) -> int:
         k = query.phase
-        if k < self._round:
+        if k < self.round:
             return 0
-        if k > self._round:
+        if k > self.round:
             waiting = self._waiting.setdefault((k, query.threshold), [0, 0])
             waiting[0] += answered
             waiting[1] += ones
@@ -159,9 +155,9 @@ class NaiveSearch(ThresholdProtocol):
 
     def _close_round(self, query: Query, answered: int, ones: int) -> int:
         k = query.phase
-        if k != self._round or self._answered[k] or self._gone[k]:
+        if k != self.round or self._answered[k] or self._gone[k]:
             raise ProtocolError(
-                f"round {k} is told whole, once and in its turn; round {self._round} is the open one"
+                f"round {k} is told whole, once and in its turn; round {self.round} is the open one"
             )
         planned = self.sizes[k]
         self._answered[k], self._ones[k], self._gone[k] = answered, ones, max(0, planned - answered)
@@ -169,37 +165,25 @@ class NaiveSearch(ThresholdProtocol):
         return planned
 
     def _give_up(self, query: AnyQuery) -> None:
-        if isinstance(query, Query) and self._round <= query.phase < self.rounds:
+        if isinstance(query, Query) and self.round <= query.phase < self.rounds:
             self._gone[query.phase] += 1
             self._settle()
 
     def _answer(self, quantile: float) -> int | None:
-        return self._standing(min(self._round + 1, self.rounds)).answer
+        return self._standing(min(self.round + 1, self.rounds)).answer
 
     # -- state ---------------------------------------------------------------------------------------------
 
-    def _waiting_rows(self) -> Iterator[list[int]]:
-        for (number, threshold), counts in sorted(self._waiting.items()):
-            yield [number, threshold, *counts]
-
     def _progress(self) -> dict[str, Any]:
-        return {
-            "thresholds": list(self._thresholds),
-            "round": self._round,
-            "answered": list(self._answered),
-            "ones": list(self._ones),
-            "gone": list(self._gone),
-            "asked": list(self._asked),
-            "waiting": list(self._waiting_rows()),
-        }
+        counts = {name: list(getattr(self, f"_{name}")) for name in _COUNTED}
+        waiting = [[*key, *told] for key, told in sorted(self._waiting.items())]
+        return {"thresholds": list(self._thresholds), "round": self.round, **counts, "waiting": waiting}
 
     def _restore(self, progress: Mapping[str, Any]) -> None:
         self._thresholds = list(progress["thresholds"])
-        self._round = int(progress["round"])
-        self._answered = list(progress["answered"])
-        self._ones = list(progress["ones"])
-        self._gone = list(progress["gone"])
-        self._asked = list(progress["asked"])
+        self.round = int(progress["round"])
+        for name in _COUNTED:
+            setattr(self, f"_{name}", list(progress[name]))
         self._waiting = {
             (number, threshold): [answered, ones] for number, threshold, answered, ones in progress["waiting"]
         }

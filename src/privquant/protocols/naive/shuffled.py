@@ -22,14 +22,6 @@ from privquant.validation import check_choice, check_count, check_epsilon, check
 PUBLISHED = "published"
 
 
-def smallest_batch(users: int, size: int) -> int:
-    """Users in the smallest round of a naive search over `size` values that asks anybody."""
-    asked = [k for k in batch_sizes(users, rounds_for(size)) if k > 0]
-    if not asked:
-        raise InvalidInput(f"no round asks anybody: got {users} users for a domain of {size} values")
-    return min(asked)
-
-
 def published_local_epsilon(*, epsilon: float, delta: float, users: int, size: int) -> float:
     """The authors' program: ln(eps^2 n / (80 ln B ln(4/delta))), although its batches are n / log2 B.
 
@@ -71,16 +63,16 @@ def shuffled_settings(
     check_choice(method, "method", (*METHODS, PUBLISHED))
     if size == 1:
         return {"epsilon": e, "guarantee": Guarantee("local", Coin.of(e).epsilon)}
-    batch = smallest_batch(count, size)
+    asked = [batch for batch in batch_sizes(count, rounds_for(size)) if batch > 0]
     if method == PUBLISHED:
         local = published_local_epsilon(epsilon=e, delta=d, users=count, size=size)
     else:
-        local = local_epsilon(epsilon=e, delta=d, batch=batch, method=method)
+        local = local_epsilon(epsilon=e, delta=d, batch=min(asked), method=method)
         if local <= e:
             return {"epsilon": e, "guarantee": Guarantee("local", Coin.of(e).epsilon)}
     real = Coin.of(local).epsilon
-    asked = [(size_, real) for size_ in batch_sizes(count, rounds_for(size)) if size_ > 0]
-    return {"epsilon": local, "guarantee": guarantee_of_rounds(asked, epsilon=e, delta=d)}
+    rounds = ((batch, real) for batch in asked)
+    return {"epsilon": local, "guarantee": guarantee_of_rounds(rounds, epsilon=e, delta=d)}
 
 
 def shuffled_search(

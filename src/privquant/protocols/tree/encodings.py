@@ -18,8 +18,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Flags
 from privquant.domain import MAX_SIZE
 from privquant.errors import InvalidInput
 from privquant.messages import TreeQuery, TreeReport
@@ -81,7 +81,7 @@ def encode(query: TreeQuery, index: int, rng: np.random.Generator) -> TreeReport
     return TreeReport(query, level, bits=np.packbits(bits).tobytes())
 
 
-def _below(coin: int, count: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+def _below(coin: int, count: int, rng: np.random.Generator) -> Flags:
     return np.asarray(rng.integers(0, DRAW, size=count, dtype=np.uint64) < np.uint64(coin))
 
 

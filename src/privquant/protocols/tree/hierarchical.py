@@ -14,14 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Flags, Floats, Ints
 from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import AnyQuery, AnyReport, Guarantee, TreeQuery, TreeReport
 from privquant.protocols.base import Protocol
 from privquant.protocols.tree import encodings
 from privquant.protocols.tree.nodes import (
-    Floats,
     Tree,
     closest_coin,
     consistent,
@@ -83,7 +82,7 @@ class Hierarchical(Protocol):
             self.guarantee = Guarantee("local", real)
         self.query = TreeQuery(self.tree.branching, self.tree.height, self.encoding, self.coin.threshold)
         self.level_users = [0] * self.tree.height
-        self._ones: list[NDArray[np.int64] | None] = [None] * self.tree.height  # unary: ones at each node
+        self._ones: list[Ints | None] = [None] * self.tree.height  # unary: ones at each node
         self._signs: list[dict[int, int]] = [{} for _ in range(self.tree.height)]  # Hadamard: sum at each row
         self._made: tuple[int, list[Floats]] | None = None
 
@@ -166,8 +165,8 @@ class Hierarchical(Protocol):
         self,
         query: TreeQuery,
         level_users: Sequence[int],
-        rows: Sequence[NDArray[np.int64]],
-        sums: Sequence[NDArray[np.int64]],
+        rows: Sequence[Ints],
+        sums: Sequence[Ints],
     ) -> None:
         """Many Hadamard reports at once: each level's users, and the sum of signs at each row that was drawn."""
         if self.encoding != "hadamard" or query != self.query:
@@ -203,7 +202,7 @@ class Hierarchical(Protocol):
             for node in range(first, first + count)
         ]
 
-    def unary_estimates(self, ones: NDArray[np.int64], users: int) -> Floats:
+    def unary_estimates(self, ones: Ints, users: int) -> Floats:
         """De-biased fractions from ones heard at nodes by a level's users."""
         scale = self._gap * users
         return np.asarray((ones - users * self.coin.flip) / scale)
@@ -242,10 +241,8 @@ class Hierarchical(Protocol):
         Unbiased, and therefore neither rising nor within 0 .. 1; the last index has 1.
         """
         wanted = [self.domain.check_index(int(t)) for t in thresholds]
-        if self.whole:
-            below = prefixes(self.tree, self.level_estimates())
-            return np.array([1.0 if t == self.domain.size - 1 else below[t + 1] for t in wanted])
-        return np.array([1.0 if t == self.domain.size - 1 else self._below(t + 1) for t in wanted])
+        below = prefixes(self.tree, self.level_estimates()).__getitem__ if self.whole else self._below
+        return np.array([1.0 if t == self.domain.size - 1 else below(t + 1) for t in wanted])
 
     def _below(self, index: int) -> float:
         """The estimated fraction of users below an index: the nodes left of its path."""
@@ -293,7 +290,7 @@ def answer_from_levels(
     return descend(protocol.tree, quantile, children)
 
 
-def odd_bits(values: NDArray[np.int64]) -> NDArray[np.bool_]:
+def odd_bits(values: Ints) -> Flags:
     """Whether a number has an odd count of bits, by folding it onto its last bit."""
     folded = values.copy()
     for shift in (32, 16, 8, 4, 2, 1):

@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from privquant.arrays import Floats
 
 Children = Callable[[int, int, int], Sequence[float] | None]
 """(level, first node, how many) -> their estimates; None where nobody reported at that level."""

@@ -8,8 +8,8 @@ where that is too large, the nodes their descents meet (`lazy`).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Ints
 from privquant.lab.engine import simulate_by_asking
 from privquant.lab.engine.naive import MOST_USERS
 from privquant.lab.engine.tree.descent import descents
@@ -48,7 +48,7 @@ def simulate(
     *,
     draw: str = "empirical",
     schedule: Schedule = SUGGESTED,
-) -> NDArray[np.int64]:
+) -> Ints:
     """The answers' indices of `trials` runs, one row a trial and a column a quantile."""
     assert isinstance(template, Hierarchical)
     if draw == "empirical" and sample.n > MOST_USERS:

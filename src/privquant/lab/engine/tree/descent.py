@@ -14,15 +14,12 @@ which child is hypergeometric too. Given these counts:
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privquant.arrays import Floats, Ints
 from privquant.lab.sample import Sample
 from privquant.protocols.tree.encodings import bit_law
 from privquant.protocols.tree.hierarchical import Hierarchical
 from privquant.protocols.tree.nodes import hadamard_transform
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def descents(template: Hierarchical, sample: Sample, trials: int, rng: np.random.Generator, *, draw: str) -> Ints:
@@ -80,19 +77,19 @@ class _Taken:
     def fall(self, edges: Ints, users: Ints) -> Ints:
         """How many of a level's users fall into each child of the node; they are taken from now on."""
         held = np.diff(edges, axis=0)
-        taken, left, others = np.empty_like(held), self._taken, edges[-1] - edges[0]
-        for k in range(held.shape[0]):
-            others = others - held[k]
-            taken[k] = self._draw(held[k], others, left)
-            left = left - taken[k]
-        free = held - taken
-        found, wanted, pool = np.empty_like(held), users, self._free
-        for k in range(held.shape[0]):
-            pool = pool - free[k]
-            found[k] = self._draw(free[k], pool, wanted)
-            wanted = wanted - found[k]
+        taken = self._dealt(held, edges[-1] - edges[0], self._taken)
+        found = self._dealt(held - taken, self._free, users)
         self._children = taken + found
         self._free = self._free - users
+        return found
+
+    def _dealt(self, cells: Ints, pool: Ints, wanted: Ints) -> Ints:
+        """How many of those wanted from a pool are of each of these cells of it."""
+        found = np.empty_like(cells)
+        for k in range(cells.shape[0]):
+            pool = pool - cells[k]
+            found[k] = self._draw(cells[k], pool, wanted)
+            wanted = wanted - found[k]
         return found
 
 
@@ -125,9 +122,8 @@ def _hadamard(template: Hierarchical, inside: Ints, users: Ints, rng: np.random.
     uniform = np.full(branching, 1.0 / branching)
     outside = rng.multinomial(users - inside.sum(axis=0), uniform)  # [trials, rows]
     sums = 2 * rng.binomial(outside, 0.5) - outside
+    matrix = np.stack([hadamard_transform(row) for row in np.eye(branching)])
     for k in range(branching):
         rows = rng.multinomial(inside[k], uniform)
-        signs = hadamard_transform(np.eye(1, branching, k)[0]).astype(np.int64)
-        sums += signs * (rows - 2 * rng.binomial(rows, template.coin.flip))
-    matrix = np.stack([hadamard_transform(row) for row in np.eye(branching)])
+        sums += matrix[k].astype(np.int64) * (rows - 2 * rng.binomial(rows, template.coin.flip))
     return np.asarray((matrix @ sums.T) / (template.coin.kappa * np.maximum(users, 1)))

@@ -8,16 +8,13 @@ by one. A Hadamard level is drawn user by user and transformed.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privquant._numba import HAVE_NUMBA, njit, runs_compiled
+from privquant.arrays import Floats, Ints
 from privquant.lab.sample import Sample
 from privquant.protocols.tree.encodings import bit_law, rows
 from privquant.protocols.tree.hierarchical import Hierarchical, answer_from_levels, odd_bits
 from privquant.protocols.tree.nodes import consistent, hadamard_transform
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 # Outside 12 standard deviations and 30 counts lie less than 1e-30 of a binomial.
 _DEVIATIONS, _MARGIN = 12.0, 30

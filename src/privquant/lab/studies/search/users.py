@@ -66,13 +66,13 @@ def cells(runs: Runs) -> list[Cell]:
     ]
 
 
-def users_for(rates: dict[int, float], wanted: float = WANTED) -> float:
+def users_for(rates: dict[int, float]) -> float:
     normal = NormalDist()
     users = np.sqrt(np.array(sorted(rates), float))
     # A rate of 0 or 1 has no score; neither says more than these.
     scores = np.array([normal.inv_cdf((1.0 + min(max(rates[n], 1e-4), 0.9999)) / 2.0) for n in sorted(rates)])
     slope, height = np.polyfit(users, scores, 1)
-    return float(((normal.inv_cdf((1.0 + wanted) / 2.0) - height) / slope) ** 2)
+    return float(((normal.inv_cdf((1.0 + WANTED) / 2.0) - height) / slope) ** 2)
 
 
 def users_for_90(rates: dict[int, float], trials: int) -> tuple[float, float]:

@@ -1,0 +1,10 @@
+"""What annotations call arrays of numpy. Nothing here computes; a device never needs it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]

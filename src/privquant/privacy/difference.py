@@ -1,0 +1,96 @@
+"""The difference D = L - Z of two binomials, cut to their windows, and where its hockey-stick divergence peaks.
+
+Of the others in a shuffled batch some hold a one and some a zero; L and Z of these are flipped by their coins. See
+`shuffle_exact` for the formulas. Lists on the device and arrays elsewhere: what is summed is the same, and each
+brings its own way to sum. Standard library only: this runs on the device.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from privquant.privacy.bisection import first_failure
+
+# The windows reach down to this tail at most: products of two such probabilities must not underflow.
+DEEPEST = 150.0
+
+_ULP = 2.0**-53
+
+
+def reach(n: int, q: float, log_tail: float) -> tuple[int, int, int]:
+    """Where Bin(n, q) lies, up to e^-log_tail on each side (Bernstein above, Chernoff below): from where to where,
+    and its mode.
+    """
+    mean = n * q
+    third = log_tail / 3
+    above = third + math.sqrt(third * third + 2 * log_tail * (mean * (1 - q)))
+    below = min(above, math.sqrt(2 * log_tail * mean))
+    low, high = max(0, math.floor(mean - below)), min(n, math.ceil(mean + above))
+    return low, high, min(max(int((n + 1) * q), low), high)
+
+
+class Window(NamedTuple):
+    """pmf[i] = Pr[Bin(n, q) = start + i]; the mass on either side of it is at most e^-log_tail."""
+
+    start: int
+    pmf: Any
+
+    @property
+    def stop(self) -> int:
+        return self.start + len(self.pmf)
+
+
+class Difference:
+    """Pr[D = l] and Pr[D < l].
+
+    before:   the sums of ones.pmf before each place, and of all.
+    products: the sum of the products of two rows. total: the sum of a row.
+    """
+
+    def __init__(
+        self,
+        ones: Window,
+        zeros: Window,
+        before: Any,
+        products: Callable[[Any, Any], float],
+        total: Callable[[Any], float],
+    ) -> None:
+        self._ones, self._zeros, self._before = ones.pmf, zeros.pmf, before
+        self._products, self._total = products, total
+        self._shift = zeros.start - ones.start
+        self._ends = ones.start - zeros.stop, ones.stop - 1 - zeros.start
+        self._known: dict[int, float] = {}
+
+    def _overlap(self, level: int) -> tuple[int, int, int]:
+        offset = level + self._shift
+        start, stop = max(0, -offset), min(len(self._zeros), len(self._ones) - offset)
+        return offset, start, stop if stop > start else start
+
+    def at(self, level: int) -> float:
+        if level not in self._known:
+            offset, start, stop = self._overlap(level)
+            ones = self._ones[offset + start : offset + stop]
+            self._known[level] = self._products(self._zeros[start:stop], ones)
+        return self._known[level]
+
+    def below(self, level: int) -> float:
+        """Sums of positive terms only: prefix sums of one law, the rest of the other."""
+        offset, start, stop = self._overlap(level)
+        inside = self._products(self._zeros[start:stop], self._before[offset + start : offset + stop])
+        return inside + float(self._before[-1]) * float(self._total(self._zeros[stop:]))
+
+    def peak(self, gain: float, loss: float, centre: float, variance: float) -> tuple[float, float]:
+        """The largest gain Pr[D = l] - loss Pr[D < l], and by how much rounding may have moved it.
+
+        It is at the smallest level where Pr[D = level + 1] <= rho Pr[D = level], rho = 1 + loss / gain.
+        """
+        rho = 1.0 + loss / gain
+        # A normal law would turn here; where the law is far from normal the search walks on from it.
+        guess = math.floor(centre - min(variance * math.log(rho), 2.0**60))
+        level = first_failure(lambda level: self.at(level + 1) > rho * self.at(level), *self._ends, guess)
+        gained, lost = gain * self.at(level), loss * self.below(level)
+        # Every term is a product of at most `steps` rounded factors and is added at most `steps` times.
+        steps = len(self._ones) + len(self._zeros)
+        return gained - lost, (8 * steps + 64) * _ULP * (gained + lost)
