@@ -29,6 +29,8 @@ from privquant.aggregator.operators import read_audit
 from privquant.aggregator.page_routes import add_files, add_join_pages
 from privquant.aggregator.replies import Reply, RequestRefused, problem
 from privquant.aggregator.service import Service
+from privquant.aggregator.shuffle_plan import plan_in_words
+from privquant.aggregator.shuffle_promise import terms_of
 from privquant.aggregator.store.base import Unavailable
 from privquant.aggregator.store.operator_queries import UnknownCampaign
 from privquant.errors import PrivquantError
@@ -163,7 +165,7 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
         mark = fingerprint(public_key_of(service.keys.current))
         if form.shuffle is None:
             return forms.Created(id=identity, key_fingerprint=mark)
-        plan = await service.campaigns.plan_of(identity)
+        plan = plan_in_words(terms_of(await service.campaigns.manifest(identity)).rounds)
         return forms.Created(
             id=identity, key_fingerprint=mark, join=f"{service.settings.url}/c/{identity}#k={mark}", plan=plan
         )

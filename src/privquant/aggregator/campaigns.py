@@ -19,16 +19,12 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from privquant.aggregator import shuffle_campaigns
 from privquant.aggregator.alarms import alarms, judged, poisoning
 from privquant.aggregator.campaign_protocol import estimates_of, key_of
-from privquant.aggregator.drafts import Draft as Draft
-from privquant.aggregator.drafts import check_waves, first_queries
-from privquant.aggregator.drafts import new_manifest as new_manifest
+from privquant.aggregator.drafts import Draft, check_waves, first_queries, new_manifest
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.open_links import hash_link
 from privquant.aggregator.operators import note
 from privquant.aggregator.pace import at_a_time, check_share
-from privquant.aggregator.shuffle_campaigns import counts_shown, estimates_shown
-from privquant.aggregator.shuffle_plan import plan_in_words
-from privquant.aggregator.shuffle_promise import terms_of
+from privquant.aggregator.shuffle_campaigns import counts_shown, estimates_shown, look
 from privquant.aggregator.snapshots import STEP, shown_counts, shown_heard
 from privquant.aggregator.store import schema
 from privquant.aggregator.store.base import CampaignRow, Counts, DeviceStore, Erasure
@@ -114,11 +110,9 @@ class Campaigns:
             await note(db, by, "create", manifest.id, manifest.measurement)
         return manifest.id
 
-    async def plan_of(self, identity: str) -> str:
-        """The rounds of a shuffled campaign in one sentence."""
+    async def manifest(self, identity: str) -> Manifest:
         async with reading(self.engine) as db:
-            _, _, manifest = await find_campaign(db, identity)
-        return plan_in_words(terms_of(manifest).rounds)
+            return (await find_campaign(db, identity))[1]
 
     async def overview(self) -> list[dict[str, Any]]:
         """All campaigns; of those that run, as of their last snapshots. alarm: a part contradicts the rest."""
@@ -159,8 +153,8 @@ class Campaigns:
             line["alarms"] = 0
             if line["state"] != "closed":
                 async with reading(self.engine) as db:
-                    number, state, manifest = await find_campaign(db, line["id"])
-                    counts = await shown_counts(db, number, state)
+                    row, manifest = await find_campaign(db, line["id"])
+                    counts = await shown_counts(db, row.no, row.state)
                 if manifest.shuffle is None:  # of which a single report is never seen here
                     line["alarms"] = len(await asyncio.to_thread(alarms, manifest, counts))
         return found
@@ -175,32 +169,32 @@ class Campaigns:
     async def show(self, identity: str, estimate: Estimating | None = None) -> dict[str, Any]:
         """State, progress and estimates; while it runs, as of its last snapshot. estimate: who computes them."""
         async with reading(self.engine) as db:
-            number, state, manifest = await find_campaign(db, identity)
+            row, manifest = await find_campaign(db, identity)
+            state = shown_state(row.state, manifest)
             if manifest.shuffle is not None:
-                found = await shuffle_campaigns.shown(self.engine, number, manifest)
-                return {"id": identity, "state": shown_state(state, manifest), **found}
-            counts = await shown_counts(db, number, state)
-            issued = await size_of(db, schema.token, number)
+                found = await asyncio.to_thread(shuffle_campaigns.shown, await look(db, row.no, manifest))
+                return {"id": identity, "state": state, **found}
+            counts = await shown_counts(db, row.no, row.state)
+            issued = await size_of(db, schema.token, row.no)
             # A sum that changes when a device is asked, and not when it answers.
-            asked = await size_of(db, schema.pin, number) + await size_of(db, schema.spent, number)
-            places = (await db.execute(select(schema.link).where(schema.link.c.campaign == number))).first()
-            kept = (await db.execute(select(schema.campaign).where(schema.campaign.c.no == number))).one()
+            asked = await size_of(db, schema.pin, row.no) + await size_of(db, schema.spent, row.no)
+            places = (await db.execute(select(schema.link).where(schema.link.c.campaign == row.no))).first()
         estimates = await (estimate or in_a_thread)(manifest, counts)
-        heard = sum(row.answered for row in counts)
+        heard = sum(each.answered for each in counts)
         return {
             "id": identity,
-            "state": shown_state(state, manifest),
+            "state": state,
             "manifest": manifest.to_dict(),
             "key_fingerprint": fingerprint(manifest.issuer),
             "heard": heard,
             "planned_users": manifest.planned_users,
             "tokens": issued,
             "asked_not_answered": asked - heard,
-            "behind": 0 if state == "closed" else self.behind,
-            "pace": None if kept.pace == 0 else self._pace(identity, kept.pace, heard),
+            "behind": 0 if row.state == "closed" else self.behind,
+            "pace": None if row.pace == 0 else self._pace(identity, row.pace, heard),
             "open_link": None if places is None else {"places": places.places, "taken": places.taken},
-            "keep_days": kept.keep_days,
-            "closed": kept.closed,
+            "keep_days": row.keep_days,
+            "closed": row.closed,
             "thresholds": len(counts),
             "epsilon": real_epsilon(manifest.flip_threshold),
             "estimates": estimates_shown(estimates),
@@ -272,24 +266,19 @@ class Campaigns:
     async def export(self, identity: str) -> dict[str, Any]:
         """Everything that is not a token: manifest, signature, counts per query, estimates; see `show`."""
         async with reading(self.engine) as db:
-            number, state, manifest = await find_campaign(db, identity)
+            row, manifest = await find_campaign(db, identity)
             # A round of the shuffle model is a batch already: nothing finer than it is ever counted.
-            shuffled = manifest.shuffle is not None
-            counts = await (read_counts(db, number) if shuffled else shown_counts(db, number, state))
-            envelope = (
-                await db.execute(select(schema.campaign.c.envelope).where(schema.campaign.c.no == number))
-            ).scalar_one()
-        if manifest.shuffle is not None:
-            found = await shuffle_campaigns.exported(self.engine, number, manifest, bytes(envelope))
-            return {"campaign": identity, "state": shown_state(state, manifest), **found}
-        estimates = await asyncio.to_thread(estimates_of, manifest, counts)
-        return {
-            "campaign": identity,
-            "state": shown_state(state, manifest),
-            "envelope": json.loads(bytes(envelope)),
-            "counts": counts_shown(sorted(counts, key=lambda row: key_of(row.query))),
-            "estimates": estimates_shown(estimates),
-        }
+            rounds = None if manifest.shuffle is None else await look(db, row.no, manifest)
+            counts = await shown_counts(db, row.no, row.state)
+        if rounds is not None:
+            found = await asyncio.to_thread(shuffle_campaigns.exported, rounds)
+        else:
+            found = {
+                "counts": counts_shown(sorted(counts, key=lambda each: key_of(each.query))),
+                "estimates": estimates_shown(await asyncio.to_thread(estimates_of, manifest, counts)),
+            }
+        envelope = json.loads(bytes(row.envelope))
+        return {"campaign": identity, "state": shown_state(row.state, manifest), "envelope": envelope, **found}
 
     async def verify(self, identity: str) -> dict[str, Any]:
         """Rebuild counts and estimates from the log of reports and compare with what is counted.
@@ -297,20 +286,21 @@ class Campaigns:
         The numbers themselves are told of a closed campaign only; of one that runs, whether they agree.
         """
         async with reading(self.engine) as db:
-            number, state, manifest = await find_campaign(db, identity)
-            served = await read_counts(db, number)
+            row, manifest = await find_campaign(db, identity)
+            served = await read_counts(db, row.no)
             if manifest.shuffle is not None:
-                found = await shuffle_campaigns.verified(self.engine, number, manifest, as_dict(served))
+                rounds = await look(db, row.no, manifest)
+                found = await asyncio.to_thread(shuffle_campaigns.verified, rounds, as_dict(served))
                 return {"campaign": identity, **found}
-            logged = await read_counts(db, number, statement=COUNTS_FROM_LOG)
-            spent = await size_of(db, schema.spent, number)
-            reports = await size_of(db, schema.log, number) + await size_of(db, schema.tail, number)
+            logged = await read_counts(db, row.no, statement=COUNTS_FROM_LOG)
+            spent = await size_of(db, schema.spent, row.no)
+            reports = await size_of(db, schema.log, row.no) + await size_of(db, schema.tail, row.no)
         same_counts = as_dict(served) == as_dict(logged)
         from_counts, from_log = await asyncio.to_thread(
             lambda: (estimates_of(manifest, served), estimates_of(manifest, logged))
         )
         same = [e.to_dict() for e in from_counts] == [e.to_dict() for e in from_log]
-        final = state == "closed"
+        final = row.state == "closed"
         return {
             "campaign": identity,
             "ok": same_counts and same and spent == reports,
@@ -324,19 +314,19 @@ class Campaigns:
     async def delete(self, identity: str, by: str, why: str = "") -> Erasure:
         """Erase a closed campaign, also from the store's files; only the audit remembers it."""
         async with writing(self.engine) as db:
-            number, state, _ = await find_campaign(db, identity)
-            if state != "closed":
-                raise WrongState(f"only a closed campaign can be deleted; this one is {state}")
+            row, _ = await find_campaign(db, identity)
+            if row.state != "closed":
+                raise WrongState(f"only a closed campaign can be deleted; this one is {row.state}")
             for table in schema.OF_CAMPAIGNS:
-                await db.execute(delete(table).where(table.c.campaign == number))
-            await db.execute(delete(schema.campaign).where(schema.campaign.c.no == number))
+                await db.execute(delete(table).where(table.c.campaign == row.no))
+            await db.execute(delete(schema.campaign).where(schema.campaign.c.no == row.no))
             await note(db, by, "delete", identity, why)
         return await self.store.erase(ERASE_SECONDS)
 
     async def _open(self, identity: str) -> tuple[int, TicketOffice, Manifest]:
         async with reading(self.engine) as db:
-            number, state, manifest = await find_campaign(db, identity)
-        if state == "closed":
+            row, manifest = await find_campaign(db, identity)
+        if row.state == "closed":
             raise WrongState("the campaign is closed")
         if manifest.shuffle is not None:
             raise WrongState(
@@ -344,22 +334,22 @@ class Campaigns:
                 "`privquant shuffler invites` there"
             )
         secret = self.keys.campaign_secret(manifest.issuer, identity)
-        return number, TicketOffice(secret, manifest.flip_threshold), manifest
+        return row.no, TicketOffice(secret, manifest.flip_threshold), manifest
 
     async def _turn(
         self, identity: str, before: tuple[str, ...], after: str, act: str, by: str, why: str = ""
     ) -> int:
         table = schema.campaign
         async with writing(self.engine) as db:
-            number, state, _ = await find_campaign(db, identity)
+            row, _ = await find_campaign(db, identity)
             now = {"closed": int(time.time())} if after == "closed" else {}
             turned = await db.execute(
-                update(table).where(table.c.no == number, table.c.state.in_(before)).values(state=after, **now)
+                update(table).where(table.c.no == row.no, table.c.state.in_(before)).values(state=after, **now)
             )
             if turned.rowcount == 0:
-                raise WrongState(f"a campaign that is {state} cannot {act}")
+                raise WrongState(f"a campaign that is {row.state} cannot {act}")
             await note(db, by, act, identity, why)
-        return number
+        return int(row.no)
 
 
 def shown_state(state: str, manifest: Manifest) -> str:

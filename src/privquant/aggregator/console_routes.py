@@ -20,12 +20,10 @@ from privquant.aggregator.page_files import serve_page
 from privquant.aggregator.page_routes import CODE, CodeForm, code_of
 from privquant.aggregator.replies import RequestRefused
 from privquant.aggregator.service import Service
-from privquant.aggregator.store.operator_queries import find_campaign, reading
 from privquant.domain import Integers
 from privquant.planning.plan import plan
 from privquant.planning.statement import liars_in_a_run
 from privquant.privacy.coin import real_epsilon
-from privquant.wire import Manifest
 
 _STEPS = (0.1, 0.2, 0.4, 1.0, 2.5, 5.0, 10.0)  # times the users of a plan, where its picture is computed
 
@@ -73,7 +71,7 @@ def add_console(app: FastAPI, service: Service) -> None:
     # Not in the document: what it could check of a stream that has no end is nothing.
     @app.get("/v1/campaigns/{id}/live", include_in_schema=False)
     async def live(id: CampaignId, _by: Anyone) -> Response:
-        await _known(service, id)
+        await service.campaigns.manifest(id)  # there is such a campaign
         headers = {"cache-control": "no-store", "x-accel-buffering": "no", "x-content-type-options": "nosniff"}
         return StreamingResponse(service.live.stream(id), 200, headers, "text/event-stream")
 
@@ -83,7 +81,7 @@ def add_console(app: FastAPI, service: Service) -> None:
 
     @app.get("/v1/campaigns/{id}/liars", tags=tags, summary="What a share of liars could do to the answer")
     async def liars(id: CampaignId, _by: Anyone, share: Annotated[float, Query(ge=0, le=0.5)] = 0.01) -> Liars:
-        manifest = await _known(service, id)
+        manifest = await service.campaigns.manifest(id)
         rounds = () if manifest.shuffle is None else manifest.shuffle.rounds
         # Liars weigh the most where the coin flips the most.
         epsilon = real_epsilon(max((row.coin for row in rounds), default=manifest.flip_threshold))
@@ -102,12 +100,6 @@ def add_console(app: FastAPI, service: Service) -> None:
 
 
 SECURE = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
-
-
-async def _known(service: Service, identity: str) -> Manifest:
-    async with reading(service.engine) as db:
-        _, _, manifest = await find_campaign(db, identity)
-    return manifest
 
 
 @lru_cache(256)
