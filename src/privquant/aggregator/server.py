@@ -163,15 +163,11 @@ def _database_answers(settings: Settings) -> None:
 
 def _no_campaigns_yet(settings: Settings) -> None:
     """A server without keys may make one, but not beside campaigns that another key has signed."""
-    from privquant.aggregator.store.migrate import opened
+    from privquant.aggregator.store.migrate import on_store
     from privquant.aggregator.store.operator_queries import issuers
 
-    async def look() -> list[str]:
-        async with opened(settings) as engine:
-            return await issuers(engine)
-
     try:
-        needed = asyncio.run(look())
+        needed = on_store(settings, issuers)
     except Exception as error:
         raise StartFailed(cause_of(error)) from error
     if needed:

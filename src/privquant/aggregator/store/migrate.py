@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, event, inspect, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from privquant.aggregator.one_writer import PRAGMAS
 from privquant.aggregator.settings import Settings
 from privquant.errors import InvalidInput, PrivquantError
+
+T = TypeVar("T")
 
 # Any fixed number will do; it only has to be the same in every process.
 MIGRATION_LOCK = 0x7071_0001
@@ -25,15 +29,6 @@ HEAD = "0005_keep"
 
 OLDEST_SQLITE = (3, 35, 0)
 """The first with RETURNING."""
-
-SQLITE_PRAGMAS = (
-    "PRAGMA journal_mode=WAL",
-    "PRAGMA synchronous=FULL",
-    "PRAGMA secure_delete=ON",
-    "PRAGMA foreign_keys=ON",
-    "PRAGMA busy_timeout=10000",
-    "PRAGMA cache_size=-32768",
-)
 
 
 class SchemaTooNew(PrivquantError):
@@ -66,7 +61,7 @@ def open_engine(settings: Settings) -> AsyncEngine:
     def on_connect(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # the driver's own transactions start too late to be snapshots
         cursor = connection.cursor()
-        for pragma in SQLITE_PRAGMAS:
+        for pragma in PRAGMAS:
             cursor.execute(pragma)
         cursor.close()
 
@@ -87,6 +82,16 @@ async def opened(settings: Settings) -> AsyncIterator[AsyncEngine]:
         yield engine
     finally:
         await engine.dispose()
+
+
+def on_store(settings: Settings, work: Callable[[AsyncEngine], Awaitable[T]]) -> T:
+    """What the work gives that is done on the database of these settings, for who has no event loop."""
+
+    async def run() -> T:
+        async with opened(settings) as engine:
+            return await work(engine)
+
+    return asyncio.run(run())
 
 
 async def migrate(engine: AsyncEngine) -> None:
