@@ -20,10 +20,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from privquant import wire
 from privquant.aggregator.campaign_protocol import CampaignProtocol, build_protocol, campaign_options
 from privquant.aggregator.keys import KeyRing
-from privquant.aggregator.open_links import hash_link
 from privquant.aggregator.operators import _hashed
 from privquant.aggregator.store.base import Counts
 from privquant.aggregator.tickets import TicketOffice
+from privquant.aggregator.token_ids import hash_link
 from privquant.device import Device, Policy, Rule, ledger_format, policy_from_dict
 from privquant.device.answer_states import Event
 from privquant.device.consent import policy_of

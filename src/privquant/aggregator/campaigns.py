@@ -21,7 +21,6 @@ from privquant.aggregator.alarms import alarms, judged, poisoning
 from privquant.aggregator.campaign_protocol import estimates_of, key_of
 from privquant.aggregator.drafts import Draft, check_waves, first_queries, new_manifest
 from privquant.aggregator.keys import KeyRing
-from privquant.aggregator.open_links import hash_link
 from privquant.aggregator.operators import note
 from privquant.aggregator.pace import at_a_time, check_share
 from privquant.aggregator.shuffle_campaigns import counts_shown, estimates_shown, look
@@ -39,11 +38,11 @@ from privquant.aggregator.store.operator_queries import (
     writing,
 )
 from privquant.aggregator.store.statements import CAMPAIGNS, COUNTS_FROM_LOG, for_sqlalchemy
-from privquant.aggregator.tickets import TicketOffice
+from privquant.aggregator.token_ids import TokenIds, hash_link, hash_of
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.messages import Estimate
 from privquant.privacy.coin import real_epsilon
-from privquant.wire import Invite, Manifest, fingerprint, new_code, new_token, sign_manifest, token_hash
+from privquant.wire import Invite, Manifest, fingerprint, new_code, new_token, sign_manifest
 
 MOST_INVITES = 100_000
 """In one call; ask again for more."""
@@ -218,7 +217,7 @@ class Campaigns:
             raise InvalidInput(f"1 to {MOST_INVITES} invites can be made in one call, got {number_of}")
         number, office, manifest = await self._open(identity)
         tokens = [new_token() for _ in range(number_of)]
-        ids = [{"campaign": number, "id": office.id(bytes.fromhex(token_hash(token)))} for token in tokens]
+        ids = [{"campaign": number, "id": office.id(hash_of(token))} for token in tokens]
         for start in range(0, len(ids), _CHUNK):
             async with writing(self.engine) as db:
                 await db.execute(insert(schema.token), ids[start : start + _CHUNK])
@@ -323,7 +322,7 @@ class Campaigns:
             await note(db, by, "delete", identity, why)
         return await self.store.erase(ERASE_SECONDS)
 
-    async def _open(self, identity: str) -> tuple[int, TicketOffice, Manifest]:
+    async def _open(self, identity: str) -> tuple[int, TokenIds, Manifest]:
         async with reading(self.engine) as db:
             row, manifest = await find_campaign(db, identity)
         if row.state == "closed":
@@ -333,8 +332,7 @@ class Campaigns:
                 f"the tokens of this campaign are issued by its shuffler, at {manifest.shuffle.address}: "
                 "`privquant shuffler invites` there"
             )
-        secret = self.keys.campaign_secret(manifest.issuer, identity)
-        return row.no, TicketOffice(secret, manifest.flip_threshold), manifest
+        return row.no, TokenIds(self.keys.campaign_secret(manifest.issuer, identity)), manifest
 
     async def _turn(
         self, identity: str, before: tuple[str, ...], after: str, act: str, by: str, why: str = ""

@@ -13,10 +13,11 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+from privquant.aggregator.one_writer import connect
 from privquant.aggregator.sqlite_copy import check_copy, copy_out, put_back, read_only
 from privquant.errors import InvalidInput
 from privquant.shuffler import batching
-from privquant.shuffler.database import CLOSING, OPEN, connect, transaction
+from privquant.shuffler.database import CLOSING, OPEN, transaction
 from privquant.shuffler.settings import Settings
 
 

@@ -12,10 +12,11 @@ from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.health import PROBE_SECONDS
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.logs import say
+from privquant.aggregator.one_writer import connect
 from privquant.aggregator.peer import PeerRefused, PeerSilent
 from privquant.aggregator.repeating import Repeating
 from privquant.shuffler import batching, forwarding, rounds
-from privquant.shuffler.database import CLOSING, OPEN, connect, prepare
+from privquant.shuffler.database import CLOSING, OPEN, prepare
 from privquant.shuffler.invites import joined, office_of
 from privquant.shuffler.routes import Routes, View
 from privquant.shuffler.settings import Settings

@@ -25,6 +25,7 @@ from privquant.aggregator.store.base import (
     Spend,
     Unavailable,
     What,
+    not_pinned,
     published_rows,
 )
 from privquant.aggregator.store.migrate import PACE_LOCK, PUBLISHER_LOCK
@@ -274,16 +275,9 @@ class PostgresDeviceStore(DeviceStore):
             if key in made:
                 first = offers[key] is ask
                 outcomes[i] = AskResult(What.PINNED if first else What.HAS, offers[key].box)
-            elif known[key]["spent"]:
-                outcomes[i] = AskResult(What.SPENT)
-            elif known[key]["box"] is not None:
-                outcomes[i] = AskResult(What.HAS, known[key]["box"])
-            elif known[key]["claim"] is None:
-                outcomes[i] = AskResult(What.UNKNOWN)
-            elif known[key]["claim"] < 0:
-                outcomes[i] = AskResult(What.EXPIRED)
             else:
-                outcomes[i] = AskResult(What.NONE if ask.box is None else What.WAIT)
+                row = known[key]
+                outcomes[i] = not_pinned(ask, row["spent"], row["box"], row["claim"])
 
     async def _known(self, db: Any, keys: list[Key]) -> dict[Key, Any]:
         """What the tables say of these tokens."""
