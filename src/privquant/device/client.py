@@ -108,7 +108,7 @@ class Device:
         def throw(so_far: Sequence[Answer]) -> Answer:
             # Again, now under the lock: another process may have answered while this one was asking.
             limits.check_budget(rule, campaign, manifest.measurement, question.costs, so_far)
-            return question.answer(respond(Coin(question.coin), index, question.threshold))
+            return question.answers[respond(Coin(question.coin), index, question.threshold)]
 
         return self.ledger.prepare(manifest.measurement, campaign, throw)
 

@@ -25,6 +25,7 @@ from privquant.wire.form import (
     canonical,
     check_hash,
     exact_fields,
+    is_hex,
     real_from_wire,
     real_to_wire,
     whole_from_wire,
@@ -37,7 +38,6 @@ MAX_EDGES = 10_000
 MAX_WAVES = 10_000
 
 _MEASUREMENT = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
-_HEX32 = re.compile(r"[0-9a-f]{32}")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,49}")
 
 
@@ -232,7 +232,7 @@ def _check_manifest(m: Manifest) -> None:
     if m.opens + (m.waves.count - 1) * m.waves.seconds >= m.deadline:
         raise WireError("the last wave opens at or after the deadline")
     check_hash(m.issuer, "issuer")
-    if not isinstance(m.nonce, str) or not _HEX32.fullmatch(m.nonce):
+    if not is_hex(m.nonce, 32):
         raise WireError("nonce is 32 lower-case hex digits")
 
 
