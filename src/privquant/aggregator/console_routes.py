@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import HTMLResponse, RedirectResponse, StreamingResponse
 
 from privquant.aggregator.console_page import console_page
+from privquant.aggregator.forms import Form
 from privquant.aggregator.operator_access import Anyone, CampaignId
 from privquant.aggregator.page_files import serve_page
 from privquant.aggregator.page_routes import CODE, CodeForm, code_of
@@ -28,10 +29,10 @@ from privquant.privacy.coin import real_epsilon
 _STEPS = (0.1, 0.2, 0.4, 1.0, 2.5, 5.0, 10.0)  # times the users of a plan, where its picture is computed
 
 
-class PlanForm(BaseModel):
+class PlanForm(Form):
     """What is known about a collection; of users, alpha, epsilon and confidence exactly one is left out."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     size: Annotated[int, Field(ge=2, le=2**63, description="How many values the domain has")]
     users: Annotated[int, Field(ge=1, le=10**12)] | None = None

@@ -47,23 +47,18 @@ class Sent:
     gone: Gone | None
 
 
+@dataclass(eq=False)
 class DeviceRoutes:
     """Answers devices out of the campaign cache and a group commit."""
 
-    def __init__(
-        self,
-        cache: CampaignCache,
-        group: GroupCommit[Ask, AskResult],
-        turns: Turns,
-        link_of: Callable[[int], Awaitable[bytes | None]],
-        lease_minutes: int,
-    ) -> None:
-        self._cache = cache
-        self._group = group
-        self._turns = turns
-        self._link_of = link_of
-        self._lease_minutes = lease_minutes
-        self._desk = BatchDesk(group, _counted)
+    _cache: CampaignCache
+    _group: GroupCommit[Ask, AskResult]
+    _turns: Turns
+    _link_of: Callable[[int], Awaitable[bytes | None]]
+    _lease_minutes: int
+
+    def __post_init__(self) -> None:
+        self._desk = BatchDesk(self._group, _counted)
         self._serve = {
             wire.MANIFEST: self._manifest,
             wire.CLAIMS: self._claim,
