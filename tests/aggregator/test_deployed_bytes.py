@@ -131,8 +131,8 @@ def test_messages_and_refusals_are_spelled_as_before() -> None:
         "claim": wire.Claim(TOKEN, HASHED.hex()).to_bytes().decode(),
         "ticket": wire.Ticket(2**62, "abc").to_bytes().decode(),
         "report": wire.WireReport(TOKEN, "abc", 1).to_bytes().decode(),
-        "counted": [wire.receipt_body(new).decode() for new in (True, False)],
-        "claimed": [wire.claim_body(new).decode() for new in (True, False)],
+        "counted": [wire.COUNTED.body(new).decode() for new in (True, False)],
+        "claimed": [wire.CLAIMED.body(new).decode() for new in (True, False)],
     }
     assert said == GOLDEN["exchange"]
     known = {code: wire.problem_body(code, "why").decode() for code in GOLDEN["problems"]}

@@ -35,7 +35,7 @@ CLAIM_MINUTES = 2
 
 _WRONG_LINK = "The campaign has no open link with this secret, or it needs a code and this is not the one"
 _CLAIMED = "All places of the open link are taken, some of them by devices that have not asked yet"
-_NEW, _KNOWN = Reply(201, wire.receipt_body(True)), Reply(200, wire.receipt_body(False))
+_NEW, _KNOWN = Reply(201, wire.COUNTED.body(True)), Reply(200, wire.COUNTED.body(False))
 _LATE = "The place of the open link was not used in time and has gone to others; claim one again"
 
 
@@ -119,7 +119,7 @@ class DeviceRoutes:
         if outcome.what is What.CLOSED:
             raise _not_open(view)
         new = outcome.what is What.COUNTED
-        return Reply(201 if new else 200, wire.claim_body(new))
+        return Reply(201 if new else 200, wire.CLAIMED.body(new))
 
     async def _query(self, view: CampaignView, sent: Sent) -> Reply:
         hashed = bytes.fromhex(wire.parse_query_request(sent.body))

@@ -92,7 +92,7 @@ class Routes:
         if outcome.what in _REFUSALS:
             raise RequestRefused(*_REFUSALS[outcome.what])
         new = outcome.what is What.KEPT
-        return Reply(201 if new else 200, wire.claim_body(new))
+        return Reply(201 if new else 200, wire.CLAIMED.body(new))
 
     async def _query(self, view: View, body: bytes) -> Reply:
         hashed = bytes.fromhex(wire.parse_query_request(body))
@@ -139,7 +139,7 @@ class Routes:
             new = outcome.what is What.KEPT
             if new:
                 self._on_change()
-            return Reply(201 if new else 200, wire.accepted_body(new))
+            return Reply(201 if new else 200, wire.ACCEPTED.body(new))
         raise RequestRefused(*_REFUSALS[outcome.what])
 
     async def _announcement(self, view: View, body: bytes) -> Reply:

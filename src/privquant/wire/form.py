@@ -15,7 +15,7 @@ import math
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -136,6 +136,23 @@ def parse_status(body: bytes, allowed: Sequence[str], who: str = "the answer") -
         said = " or ".join(map(repr, allowed)) if len(allowed) == 2 else f"one of {', '.join(map(repr, allowed))}"
         raise WireError(f"{who} says {said}, got {status!r:.40}")
     return str(status)
+
+
+class Receipts(NamedTuple):
+    """The two answers to a request that may be repeated: 201 when it is done now, 200 when it was done before.
+
+    who: what says it, in a refusal of anything else.
+    """
+
+    now: str
+    before: str
+    who: str
+
+    def body(self, new: bool) -> bytes:
+        return canonical({"status": self.now if new else self.before})
+
+    def parse(self, body: bytes) -> str:
+        return parse_status(body, (self.now, self.before), self.who)
 
 
 def whole_in(value: Any, low: int, high: int, name: str) -> int:

@@ -111,14 +111,11 @@ class Manifest:
         _check_manifest(self)
 
     def to_dict(self) -> dict[str, Any]:
-        form = self._common()
         if self.shuffle is None:
-            return form | {"flip_threshold": whole_to_wire(self.flip_threshold), "trust": {"model": self.trust}}
-        return form | {"trust": self.shuffle.to_wire()}
-
-    def _common(self) -> dict[str, Any]:
-        """What both versions have in the same form."""
-        return {
+            trust = {"flip_threshold": whole_to_wire(self.flip_threshold), "trust": {"model": self.trust}}
+        else:
+            trust = {"trust": self.shuffle.to_wire()}
+        return trust | {
             "version": self.version,
             "measurement": self.measurement,
             "question": self.question,
