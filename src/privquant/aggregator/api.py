@@ -6,8 +6,6 @@ device routes, which `AsgiApp` answers before they get here; its document has th
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any, cast
 
@@ -141,10 +139,8 @@ def _add_health(app: FastAPI, service: Service) -> None:
         "/metrics", tags=["health"], summary="Prometheus", response_class=Response, responses={200: _text("plain")}
     )
     async def shown() -> Response:
-        with suppress(Unavailable, SQLAlchemyError, OSError):  # a store that does not answer has its own sign
-            metrics.alarmed.set(await service.campaigns.alarmed())
-        text = metrics.render() + await service.campaign_metrics.render()
-        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+        of_campaigns = await service.campaign_metrics.render()  # first: it counts those that are alarmed
+        return Response(metrics.render() + of_campaigns, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/v1/key", tags=["health"], summary="The key that signs new manifests")
     async def key() -> dict[str, str]:
@@ -196,16 +192,15 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
         invite, code = await service.campaigns.open_link(id, form.places, by.name, coded=form.code)
         return forms.LinkMade(invite=invite, code=code)
 
-    def turn(name: str, act: Callable[[str, str], Awaitable[None]], after: str) -> None:
+    def turn(name: str, after: str) -> None:
         @app.post(f"/v1/campaigns/{{id}}/{name}", tags=tags, summary=f"{name} the campaign", name=name)
         async def turned(id: CampaignId, by: Admin) -> forms.StateForm:
-            await act(id, by.name)
+            await getattr(service.campaigns, name)(id, by.name)
             await service.cache.refresh_one(id)
             return forms.StateForm(id=id, state=after)
 
-    turn("pause", lambda id, by: service.campaigns.pause(id, by), "paused")
-    turn("resume", lambda id, by: service.campaigns.resume(id, by), "open")
-    turn("close", lambda id, by: service.campaigns.close(id, by), "closed")
+    for name, after in {"pause": "paused", "resume": "open", "close": "closed"}.items():
+        turn(name, after)
 
     @app.get("/v1/campaigns/{id}/export", tags=tags, summary="Manifest, counts and estimates")
     async def export(id: CampaignId, _by: Anyone) -> forms.Exported:

@@ -49,8 +49,6 @@ MOST_INVITES = 100_000
 _CHUNK = 5_000  # ids a transaction, so that devices never wait long for the writer
 ERASE_SECONDS = 20.0
 """How long `delete` waits for transactions that keep deleted rows alive."""
-ALARM_SECONDS = 10.0
-"""For how long the number of alarms is not counted again."""
 
 
 Estimating = Callable[[Manifest, Sequence[Counts]], Awaitable[list[Estimate]]]
@@ -81,7 +79,6 @@ class Campaigns:
     waiting: Callable[[str], tuple[int, float]] = lambda _campaign: (0, 0.0)
 
     def __post_init__(self) -> None:
-        self._alarms, self._alarms_until = 0, 0.0
         self._alarm_at_the_end: dict[str, bool] = {}
 
     async def create(self, draft: Draft, by: str) -> str:
@@ -157,13 +154,6 @@ class Campaigns:
                 if manifest.shuffle is None:  # of which a single report is never seen here
                     line["alarms"] = len(await asyncio.to_thread(alarms, manifest, counts))
         return found
-
-    async def alarmed(self) -> int:
-        """How many running campaigns raise an alarm, looked at every few seconds at most."""
-        if time.monotonic() >= self._alarms_until:
-            self._alarms_until = time.monotonic() + ALARM_SECONDS
-            self._alarms = sum(line["alarm"] and line["state"] != "closed" for line in await self.overview())
-        return self._alarms
 
     async def show(self, identity: str, estimate: Estimating | None = None) -> dict[str, Any]:
         """State, progress and estimates; while it runs, as of its last snapshot. estimate: who computes them."""

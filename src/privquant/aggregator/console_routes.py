@@ -14,17 +14,34 @@ from fastapi import FastAPI, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import HTMLResponse, RedirectResponse, StreamingResponse
 
-from privquant.aggregator.console_page import console_page
+from privquant.aggregator import alarms
 from privquant.aggregator.forms import Form
 from privquant.aggregator.operator_access import Anyone, CampaignId
-from privquant.aggregator.page_files import serve_page
+from privquant.aggregator.page_files import head_of, serve_page
 from privquant.aggregator.page_routes import CODE, CodeForm, code_of
 from privquant.aggregator.replies import RequestRefused
 from privquant.aggregator.service import Service
 from privquant.domain import Integers
 from privquant.planning.plan import plan
-from privquant.planning.statement import liars_in_a_run
-from privquant.privacy.coin import real_epsilon
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<title>privquant console</title>
+<script defer src="assets/pages/vendor/uplot/uPlot.iife.min.js"></script>
+{head}
+</head>
+<body class="console">
+<header id="top"></header>
+<main id="app"><noscript><h1>Console</h1>
+<p>The console needs a browser that runs scripts; <code>privquant campaign</code> does the same in a shell.</p>
+</noscript></main>
+</body>
+</html>
+"""
 
 _STEPS = (0.1, 0.2, 0.4, 1.0, 2.5, 5.0, 10.0)  # times the users of a plan, where its picture is computed
 
@@ -82,11 +99,7 @@ def add_console(app: FastAPI, service: Service) -> None:
 
     @app.get("/v1/campaigns/{id}/liars", tags=tags, summary="What a share of liars could do to the answer")
     async def liars(id: CampaignId, _by: Anyone, share: Annotated[float, Query(ge=0, le=0.5)] = 0.01) -> Liars:
-        manifest = await service.campaigns.manifest(id)
-        rounds = () if manifest.shuffle is None else manifest.shuffle.rounds
-        # Liars weigh the most where the coin flips the most.
-        epsilon = real_epsilon(max((row.coin for row in rounds), default=manifest.flip_threshold))
-        return Liars(sentence=liars_in_a_run(share, epsilon=epsilon, quantiles=manifest.quantiles))
+        return Liars(sentence=alarms.liars(await service.campaigns.manifest(id), share))
 
     @app.post("/v1/plan", tags=tags, summary="What a collection can reach, before anyone is asked")
     async def planned(form: PlanForm, _by: Anyone) -> Planned:
@@ -98,6 +111,11 @@ def add_console(app: FastAPI, service: Service) -> None:
     @app.post("/v1/qr", tags=tags, summary="An invite as a code", response_class=Response, responses={200: CODE})
     async def drawn(form: CodeForm, _by: Anyone) -> Response:
         return await code_of(form.invite)
+
+
+def console_page() -> str:
+    styles = "pages/shared/page.css", "pages/vendor/uplot/uPlot.min.css", "pages/console/console.css"
+    return _PAGE.format(head=head_of("pages/console/main.js", "", *styles))
 
 
 SECURE = {"cache-control": "no-store", "referrer-policy": "no-referrer"}

@@ -139,15 +139,11 @@ class _Server(ServiceServer):
 
 def _database_answers(settings: Settings) -> None:
     """A database that is not there is said in one line, and not by a traceback in the log."""
-    from privquant.aggregator.store.migrate import open_engine
+    from privquant.aggregator.store.migrate import untouched
 
     async def look() -> None:
-        engine = open_engine(settings)
-        try:
-            async with asyncio.timeout(_DATABASE_SECONDS), engine.connect():
-                pass
-        finally:
-            await engine.dispose()
+        async with untouched(settings) as engine, asyncio.timeout(_DATABASE_SECONDS), engine.connect():
+            pass
 
     try:
         asyncio.run(look())

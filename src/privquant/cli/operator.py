@@ -142,18 +142,15 @@ def schema(
     database: Database = None,
 ) -> None:
     """Say whether the tables fit this version; exit code 1 if not. With --to, turn them back for an older one."""
-    from privquant.aggregator.store.migrate import open_engine, schema_of, turn_back
+    from privquant.aggregator.store.migrate import schema_of, turn_back, untouched
 
     settings = _existing(data, database)
 
     async def run() -> tuple[str | None, list[str]]:
-        engine = open_engine(settings)
-        try:
+        async with untouched(settings) as engine:
             if to is not None:
                 await turn_back(engine, to)
             return await schema_of(engine)
-        finally:
-            await engine.dispose()
 
     if to is not None and not yes:
         typer.confirm(f"Stop all servers first. Turn the tables back to {to}, and lose what was added?", abort=True)
