@@ -18,7 +18,7 @@ from privquant.lab.engine.isotonic import outcomes
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import Schedule
 from privquant.lab.shapes import SHAPES, shape
-from privquant.protocols.isotonic.epochs import ALARM, beyond
+from privquant.protocols.isotonic.contradiction import ALARM, beyond
 from privquant.protocols.isotonic.protocol import Isotonic
 
 SIZE = 10**6

@@ -21,7 +21,7 @@ from privquant.lab.sample import Sample
 from privquant.lab.schedule import Schedule
 from privquant.lab.shapes import shape
 from privquant.privacy.poisoning import shift
-from privquant.protocols.isotonic.epochs import ALARM, beyond
+from privquant.protocols.isotonic.contradiction import ALARM, beyond
 from privquant.protocols.isotonic.protocol import Isotonic
 
 SIZE = 10**4

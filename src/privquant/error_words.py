@@ -131,6 +131,9 @@ class Typical(_Said):
 
     low, high: values between which the quantile lies, by the curves that the reports allow.
     within:    half-width of rank, among the people asked.
+
+    On data that only look smooth the answer may miss a value that many share by a little, and then be off in rank
+    by as many as share it; the quantile is then between low and high.
     """
 
     quantile: float
@@ -145,7 +148,7 @@ class Typical(_Said):
         return (
             f"typical, on smooth data: 95 % of such runs land within {100 * self.within:.2g} points of "
             f"{100 * self.quantile:g} % among the people asked; as a value, from about "
-            f"{shown(self.low)} to {shown(self.high)}"
+            f"{shown(self.low)} to {shown(self.high)} (if many share one value unnoticed, at least one of the two)"
         )
 
 

@@ -4,7 +4,7 @@ Two signs. Rates: honest devices report a one with probability between (1 - kapp
 their values and whatever they are asked. So does any mixture of them: neighbouring thresholds are looked at
 together, because a single one has too few reports to tell. Time: devices that come together and lie contradict
 those of the rest of the run, even where every rate is one that honest devices could have
-(`protocols.isotonic.epochs`).
+(`protocols.isotonic.contradiction`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from privquant.aggregator.store.base import Counts
 from privquant.planning.statement import liars_in_a_run
 from privquant.privacy.coin import real_epsilon
 from privquant.privacy.poisoning import impossible_rate
-from privquant.protocols.isotonic import epochs
+from privquant.protocols.isotonic.contradiction import HONEST_RUNS, Judgement, judgement
+from privquant.protocols.isotonic.epochs import new_arrivals, with_rows
 from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.wire import Manifest
 
@@ -53,16 +54,14 @@ def alarms(manifest: Manifest, counts: Sequence[Counts]) -> list[str]:
     return [*_impossible(manifest, counts), *_contradiction(manifest, counts)]
 
 
-def judged(manifest: Manifest, counts: Sequence[Counts]) -> tuple[epochs.Judgement, int] | None:
+def judged(manifest: Manifest, counts: Sequence[Counts]) -> tuple[Judgement, int] | None:
     """What the reports say about the epochs of their run, and how many it has; None where it is not guarded."""
     parts = _epochs_of(manifest)
     if parts == 0:
         return None
     rows = [(row.query.threshold, row.query.phase, row.answered, row.ones) for row in counts]
-    found = epochs.with_rows(
-        epochs.new_arrivals(0, parts, len(manifest.quantiles)), np.array(rows, np.int64).reshape(-1, 4)
-    )
-    return epochs.judgement(found), parts
+    found = with_rows(new_arrivals(0, parts, len(manifest.quantiles)), np.array(rows, np.int64).reshape(-1, 4))
+    return judgement(found), parts
 
 
 def _contradiction(manifest: Manifest, counts: Sequence[Counts]) -> list[str]:
@@ -70,17 +69,17 @@ def _contradiction(manifest: Manifest, counts: Sequence[Counts]) -> list[str]:
     found = judged(manifest, counts)
     if found is None or not found[0].alarm:
         return []
-    judgement, parts = found
-    where = ", ".join(str(epoch + 1) for epoch in judgement.dropped)
+    said, parts = found
+    where = ", ".join(str(epoch + 1) for epoch in said.dropped)
     left_out = (
         f"part {where} of {parts} of the run is left out of the answer"
-        if judgement.dropped
+        if said.dropped
         else "the parts are so many that none is left out, and the answer cannot be relied on"
     )
     return [
         f"reports to questions handed out in one part of the run contradict those of the others; {left_out}. "
         "Devices that lie together look like this, and so does a real change in who answers. None of "
-        f"{epochs.HONEST_RUNS:,} simulated honest runs raised this alarm"
+        f"{HONEST_RUNS:,} simulated honest runs raised this alarm"
     ]
 
 

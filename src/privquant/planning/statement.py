@@ -23,7 +23,8 @@ from privquant.privacy.coin import Coin
 from privquant.privacy.poisoning import breakdown, shift
 from privquant.privacy.shuffle import guarantee_of_rounds
 from privquant.protocols.base import Protocol
-from privquant.protocols.isotonic.epochs import HONEST_RUNS, KINDS
+from privquant.protocols.isotonic.contradiction import HONEST_RUNS
+from privquant.protocols.isotonic.epochs import KINDS
 from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.protocols.tree.hierarchical import Hierarchical
 

@@ -31,20 +31,9 @@ from privquant.protocols.isotonic.allocation import (
     thresholds_for,
 )
 from privquant.protocols.isotonic.certain import OPENING, slack
-from privquant.protocols.isotonic.epochs import (
-    ANCHOR_PLACES,
-    BULK,
-    KINDS,
-    SEARCH,
-    choose_kept,
-    forget,
-    in_bulk,
-    is_due,
-    judge,
-    new_arrivals,
-    note,
-    rebuild,
-)
+from privquant.protocols.isotonic.contradiction import choose_kept
+from privquant.protocols.isotonic.epochs import BULK, KINDS, SEARCH, forget, in_bulk, new_arrivals, note
+from privquant.protocols.isotonic.guard import ANCHOR_PLACES, is_due, judge, rebuild
 from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.protocols.isotonic.rules import SPREAD_POINTS
 from privquant.protocols.isotonic.shuffled import shuffled_isotonic

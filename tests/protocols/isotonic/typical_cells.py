@@ -3,7 +3,9 @@
 `python typical_cells.py SEED TRIALS SCHEDULES SHAPES [QUANTILES]`, the last three with commas; three combinations
 of epsilon, users and size for every shape, schedule and quantile (.5 and .9 unless told). Beside the names of
 shapes, `lump_4` is logistic data with a lump of 4 units of rank, the quantile somewhere in it. Widths are of all
-runs of a shape together, in units: the 95 % point of twenty errors of one cell would be too small.
+runs of a shape together, in units: the 95 % point of twenty errors of one cell would be too small. `values` is how
+often the quantile itself is in the range of values that is said beside the rank, `either` how often that holds or
+the rank.
 """
 
 import sys
@@ -31,7 +33,7 @@ def unit_of(template, quantile):
 
 
 def looked(shape, schedule, trials, seed, *, size, users, epsilon, quantile, people=True):
-    """(what was said, rank error) of every run; nothing is said that any rank would keep."""
+    """(what was said, rank error, the true quantile) of every run; nothing is said that any rank would keep."""
     setting = {"size": size, "users": users, "epsilon": epsilon, "quantile": quantile}
     made = SHAPES_HERE
     if shape.startswith("lump_"):
@@ -44,12 +46,15 @@ def looked(shape, schedule, trials, seed, *, size, users, epsilon, quantile, peo
         said = typical(run.table, template.search, quantile, boosted, run.answer, part=part, people=people)
         if isinstance(said, Typical) and said.within >= max(quantile, 1.0 - quantile):
             said = None
-        found.append((said, float(run.sample.rank_error(np.array([run.answer]), quantile)[0])))
+        off = float(run.sample.rank_error(np.array([run.answer]), quantile)[0])
+        found.append((said, off, run.sample.quantile(quantile)))
     return found
 
 
 def look(shape, schedule, quantile, setting, trials, seed):
-    """(whether it was given, whether called lumpy, within, error) of every run, the last two in units of rank."""
+    """(whether it was given, whether called lumpy, within, error, whether the quantile is in its range of values)
+    of every run, within and error in units of rank.
+    """
     epsilon, users, size = setting
     if schedule == "in flight":
         users = min(users, 2_500)  # more take half a second a run
@@ -61,8 +66,9 @@ def look(shape, schedule, quantile, setting, trials, seed):
             isinstance(said, Lump),
             said.within / unit if isinstance(said, Typical) else 0.0,
             off / unit,
+            isinstance(said, Typical) and said.low <= truth <= said.high,
         )
-        for said, off in looked(shape, schedule, trials, seed, **cell)
+        for said, off, truth in looked(shape, schedule, trials, seed, **cell)
     ]
 
 
@@ -74,12 +80,17 @@ def main(seed, trials, schedules, shapes, quantiles):
         rows = look(shape, schedule, quantile, SETTINGS[place], trials, int(rng.integers(2**31)))
         found.setdefault((shape, schedule), []).extend(rows)
     for (shape, schedule), rows in found.items():
-        given, lumpy, within, off = np.array(rows).T
+        given, lumpy, within, off, inside = np.array(rows).T
         said = given > 0
-        held = np.mean(off[said] <= within[said] + 1e-9) if said.any() else np.nan
-        spread = np.quantile(off[said], 0.95) if said.any() else np.nan
+        if not said.any():
+            print(f"{shape:20s} {schedule:10s} given .00 lumpy {lumpy.mean():.2f}", flush=True)
+            continue
+        kept = off[said] <= within[said] + 1e-9
+        values, either = inside[said] > 0, kept | (inside[said] > 0)
+        spread = np.quantile(off[said], 0.95)
         print(
-            f"{shape:20s} {schedule:10s} given {given.mean():.2f} lumpy {lumpy.mean():.2f} held {held:.3f} "
+            f"{shape:20s} {schedule:10s} given {given.mean():.2f} lumpy {lumpy.mean():.2f} held {kept.mean():.3f} "
+            f"values {values.mean():.3f} either {either.mean():.3f} "
             f"width {np.median(within[said]) / spread:.2f}, mean {within[said].mean() / spread:.2f}",
             flush=True,
         )

@@ -35,19 +35,8 @@ from privquant.protocols.isotonic.allocation import (
     queries_for,
     side_row,
 )
-from privquant.protocols.isotonic.epochs import (
-    ANCHOR_PLACES,
-    BULK,
-    KINDS,
-    Arrivals,
-    decide,
-    forget,
-    in_bulk,
-    is_due,
-    judge,
-    new_arrivals,
-    note,
-)
+from privquant.protocols.isotonic.epochs import BULK, KINDS, Arrivals, forget, in_bulk, new_arrivals, note
+from privquant.protocols.isotonic.guard import ANCHOR_PLACES, decide, is_due, judge
 from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate
 from privquant.protocols.isotonic.prior import Search
 from privquant.protocols.isotonic.protocol import Isotonic

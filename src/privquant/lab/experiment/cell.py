@@ -28,7 +28,7 @@ from privquant.lab.paper_problems import padded
 from privquant.lab.sample import Draw, Sample
 from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.protocols.base import Protocol
-from privquant.protocols.isotonic.epochs import ALARM, beyond
+from privquant.protocols.isotonic.contradiction import ALARM, beyond
 from privquant.validation import check_choice, check_count
 
 # Engines draw a block's trials together, so a shorter block is no part of a longer one.

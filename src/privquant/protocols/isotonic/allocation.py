@@ -15,17 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privquant._numba import BORROWED, njit
-from privquant.protocols.isotonic.epochs import (
-    ANCHOR,
-    ANCHOR_PLACES,
-    ANCHORS,
-    BULK,
-    KINDS,
-    SEARCH,
-    anchor,
-    anchors_due,
-    epoch_at,
-)
+from privquant.protocols.isotonic.epochs import ANCHOR, BULK, KINDS, SEARCH, epoch_at
+from privquant.protocols.isotonic.guard import ANCHOR_PLACES, ANCHORS, anchor, anchors_due
 from privquant.protocols.isotonic.interval import interval_ends, side_asked, side_threshold
 from privquant.protocols.isotonic.posterior import target_rate
 from privquant.protocols.isotonic.prior import Search

@@ -33,10 +33,22 @@ from privquant.messages import AnyQuery, Estimate, Guarantee, Interval, Query
 from privquant.privacy.coin import Coin
 from privquant.protocols.base import ThresholdProtocol
 from privquant.protocols.isotonic import allocation as course_of
-from privquant.protocols.isotonic import epochs as parts
 from privquant.protocols.isotonic import rules
 from privquant.protocols.isotonic.allocation import Course
-from privquant.protocols.isotonic.epochs import ANCHOR, BULK, KINDS, SEARCH, Arrivals, Judgement
+from privquant.protocols.isotonic.contradiction import FIRST, Judgement, judgement
+from privquant.protocols.isotonic.epochs import (
+    ANCHOR,
+    BULK,
+    KINDS,
+    SEARCH,
+    Arrivals,
+    epochs_of,
+    in_bulk,
+    mark,
+    new_arrivals,
+    with_rows,
+)
+from privquant.protocols.isotonic.guard import is_due, judge, rebuild
 from privquant.protocols.isotonic.interval import QUOTA, START, walk_bound
 from privquant.protocols.isotonic.prior import Search
 from privquant.protocols.isotonic.table import Table, add_counts, grown, new_table
@@ -106,7 +118,7 @@ class Isotonic(ThresholdProtocol):
         self.round_table = self.rounds is not None  # type: ignore[misc]
         self._counts: dict[Key, list[int]] = {}
         self._table = self._empty()
-        self._arrivals = parts.new_arrivals(0, self.course.epochs, len(self.quantiles))
+        self._arrivals = new_arrivals(0, self.course.epochs, len(self.quantiles))
         self._believed: Believed | None = None
         self._round_thresholds: dict[int, int] = {}
         self._known: dict[tuple[int, int], int] = {}
@@ -141,8 +153,8 @@ class Isotonic(ThresholdProtocol):
                 bounds += [walk_bound(steps, target, miss), walk_bound(steps, 1.0 - target, miss)]
         roles = 1 if self.interval is None else 3
         quantiles = np.array(self.quantiles)
-        epochs = int(parts.epochs_of(self.users)) if self.guard else 0
-        epochs = epochs if epochs >= parts.FIRST else 0
+        epochs = int(epochs_of(self.users)) if self.guard else 0
+        epochs = epochs if epochs >= FIRST else 0
         return Course(
             quantiles, users, bulk, self.spread, roles, start, quota, np.array(bounds), self.smooth, epochs
         )
@@ -172,7 +184,7 @@ class Isotonic(ThresholdProtocol):
             return self._next_in_round(self._rounds, k)
         arms = np.empty(self.course.roles * len(self.quantiles), np.int64)
         self._judge()
-        bulk = self.heard if self.course.epochs == 0 else int(parts.in_bulk(self._arrivals))
+        bulk = self.heard if self.course.epochs == 0 else int(in_bulk(self._arrivals))
         kind = course_of.allocate(self.course, self.asked, bulk, k, arms)
         phase = int(course_of.phase_at(self.course, kind, self.heard))
         lone = course_of.lone_quantile(self.course, self.asked, self.in_flight, k)
@@ -200,17 +212,17 @@ class Isotonic(ThresholdProtocol):
 
     def _judge(self) -> None:
         """Before asking: which closed epochs to believe, where that may have changed."""
-        if self.course.epochs == 0 or not parts.is_due(self._arrivals, self.heard, self.users):
+        if self.course.epochs == 0 or not is_due(self._arrivals, self.heard, self.users):
             return
         while self._table.threshold.size < len(self._counts) + 3:  # an epoch may come back
             self._table = grown(self._table)
-        parts.judge(self._rows(), self._table, self.search, self.heard, self.users)
+        judge(self._rows(), self._table, self.search, self.heard, self.users)
         self._known.clear()
         self._believed = None
 
     def _rows(self) -> Arrivals:
         rows = [(threshold, phase, n, s) for (phase, _, _, threshold), (n, s) in self._counts.items()]
-        return parts.with_rows(self._arrivals, np.array(rows, np.int64).reshape(-1, 4))
+        return with_rows(self._arrivals, np.array(rows, np.int64).reshape(-1, 4))
 
     def believed(self) -> Believed:
         """What the answer follows from: all epochs, but those that contradict the others."""
@@ -218,12 +230,12 @@ class Isotonic(ThresholdProtocol):
             table, said = self._table, Judgement((), 0.0, False)
             if self.course.epochs > 0:
                 rows = self._rows()
-                said = parts.judgement(rows)
+                said = judgement(rows)
                 kept = np.ones(self.course.epochs, np.bool_)
                 kept[list(said.dropped)] = False
                 if (kept != self._arrivals.kept).any():
                     table = new_table(len(self._counts))
-                    parts.rebuild(table, self.search, rows, kept)
+                    rebuild(table, self.search, rows, kept)
             self._believed = Believed(table, said)
         return self._believed
 
@@ -311,7 +323,7 @@ class Isotonic(ThresholdProtocol):
         else:
             bulk = phase % KINDS == BULK
         self._believed = None
-        if self.course.epochs > 0 and not parts.mark(self._arrivals, phase, answered):
+        if self.course.epochs > 0 and not mark(self._arrivals, phase, answered):
             return
         side = course_of.side_row(self.course.roles, arm)
         add_counts(self._table, self.search, self._coins[coin], side, bulk, threshold, answered, ones)
@@ -399,7 +411,7 @@ class Isotonic(ThresholdProtocol):
     def _restore(self, progress: Mapping[str, Any]) -> None:
         self._counts = {}
         self._table = self._empty()
-        self._arrivals = parts.new_arrivals(0, self.course.epochs, len(self.quantiles))
+        self._arrivals = new_arrivals(0, self.course.epochs, len(self.quantiles))
         self._round_thresholds = {int(current): int(c) for current, c in progress["rounds"]}
         for phase, arm, coin, threshold, answered, ones in progress["counts"]:
             self._check_query(Query(threshold, coin, phase, arm))
