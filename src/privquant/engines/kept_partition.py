@@ -23,7 +23,7 @@ from privquant.columns import to_indices
 from privquant.device import spending
 from privquant.device.policy import Rule
 from privquant.engines.partition_ledger import PartitionLedger, Round
-from privquant.engines.partitions import Answered, Asked, PartitionRefused, Reply, Signs, check_threshold, summed
+from privquant.engines.partitions import Answered, Asked, PartitionRefused, Reply, Signs, check_threshold
 from privquant.errors import MissingDependency
 from privquant.lab.files import read_column
 from privquant.messages import AnyQuery, Query, TreeQuery, query_to_dict
@@ -145,7 +145,9 @@ class KeptPartition:
             # the number of rows is a power of two: the low bits of a uniform draw are uniform
             row = (picks[mine] & np.uint64(hadamard_rows(query, level) - 1)).astype(np.int64)
             sign = 1 - 2 * (odd_bits(row & nodes) ^ flipped[mine]).astype(np.int64)
-            found, total = summed(row, sign)
+            found, at = np.unique(row, return_inverse=True)
+            total = np.zeros(found.size, np.int64)
+            np.add.at(total, at, sign)
             users.append(int(mine.size))
             rows.append(found)
             sums.append(total)

@@ -99,19 +99,13 @@ class Signs:
     def plus(self, other: Signs) -> Signs:
         rows, sums = [], []
         for mine, theirs, a, b in zip(self.rows, other.rows, self.sums, other.sums, strict=True):
-            found, total = summed(np.concatenate((mine, theirs)), np.concatenate((a, b)))
+            found, place = np.unique(np.concatenate((mine, theirs)), return_inverse=True)
+            total = np.zeros(found.size, np.int64)
+            np.add.at(total, place, np.concatenate((a, b)))
             rows.append(found)
             sums.append(total)
         users = tuple(a + b for a, b in zip(self.level_users, other.level_users, strict=True))
         return Signs(self.query, self.asked + other.asked, users, tuple(rows), tuple(sums))
-
-
-def summed(rows: NDArray[np.int64], signs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The distinct rows, and the sum of the signs at each."""
-    found, place = np.unique(rows, return_inverse=True)
-    total = np.zeros(found.size, np.int64)
-    np.add.at(total, place, signs)
-    return found, total
 
 
 Reply: TypeAlias = Answered | Signs

@@ -137,7 +137,11 @@ class RayPopulation(PartitionedPopulation):
         waiting = [holder.open.remote(self.campaign) for holder in self._holders]
         left: dict[tuple[int, int], int] = {}
         for holder, ref in enumerate(waiting):
-            left |= {(holder, k): users for k, users in enumerate(self._get(ref))}
+            try:
+                found = self._ray.get(ref, timeout=self._patience)
+            except self._ray.exceptions.RayTaskError as error:
+                raise _own(error) from error
+            left |= {(holder, k): users for k, users in enumerate(found)}
         # Dealt out in turn, so this is the order of the partitions, however many holders there are.
         self._of = sorted(left, key=lambda place: place[::-1])
         return [left[place] for place in self._of]
@@ -154,18 +158,14 @@ class RayPopulation(PartitionedPopulation):
         found: dict[tuple[int, int], list[Reply]] = {}
         for holder, ref in waiting.items():
             try:
-                replies = self._get(ref)
+                replies = self._ray.get(ref, timeout=self._patience)
+            except self._ray.exceptions.RayTaskError as error:
+                raise _own(error) from error
             except (self._ray.exceptions.RayActorError, self._ray.exceptions.GetTimeoutError) as error:
                 self._lose(holder, number, error)
                 continue
             found |= {(holder, k): reply for k, reply in replies.items()}
         return {place: found.get(self._of[place]) for place in asked}
-
-    def _get(self, ref: Any) -> Any:
-        try:
-            return self._ray.get(ref, timeout=self._patience)
-        except self._ray.exceptions.RayTaskError as error:
-            raise _own(error) from error
 
     def _lose(self, holder: int, number: int, error: Exception) -> None:
         """Nobody of a lost holder is asked again in this run: whether they answered is not known here."""
