@@ -77,10 +77,9 @@ class DeviceRoutes:
         try:
             reply = await self._handle(identity, route, method, body, gone)
         except (RequestRefused, wire.WireError, Unavailable, KeyUnusable) as error:
-            refused = refusal_of(error)
-            reply = refused.reply
-            metrics.refusals.labels(refused.code).inc()
-            self._cache.refused(identity, refused.code)
+            reason, reply = refusal_of(error)  # not the error: a variable with it would keep the body alive
+            metrics.refusals.labels(reason).inc()
+            self._cache.refused(identity, reason)
         metrics.requested(route.name, reply.status)
         return reply
 

@@ -59,14 +59,14 @@ class RequestRefused(Exception):
         self.reply = problem(code, detail, retry_after, allow)
 
 
-def refusal_of(error: Exception) -> RequestRefused:
-    """What is said to a message that is refused, forged or malformed, or that the store could not take."""
+def refusal_of(error: Exception) -> tuple[str, Reply]:
+    """Reason and answer to a message that is refused, forged or malformed, or that the store could not take."""
     if isinstance(error, RequestRefused):
-        return error
+        return error.code, error.reply
     if isinstance(error, wire.WireError):
-        forged = isinstance(error, wire.SignatureError)
-        return RequestRefused("forged-signature" if forged else "malformed", str(error))
-    return RequestRefused("unavailable")
+        code = "forged-signature" if isinstance(error, wire.SignatureError) else "malformed"
+        return code, problem(code, str(error))
+    return "unavailable", problem("unavailable")
 
 
 def check_method(route: wire.Route, method: str) -> None:

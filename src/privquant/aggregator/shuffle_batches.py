@@ -55,7 +55,7 @@ class BatchRoutes:
                 return await self._notice(view, sent)
             return await self._batch(view, sent)
         except (RequestRefused, wire.WireError, Unavailable, KeyUnusable, SQLAlchemyError, OSError) as error:
-            return refusal_of(error).reply
+            return refusal_of(error)[1]
 
     async def _round(self, view: CampaignView, number: int) -> RoundRow:
         async with reading(self._engine) as db:

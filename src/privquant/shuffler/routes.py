@@ -78,7 +78,7 @@ class Routes:
                 raise RequestRefused("unknown-campaign")
             return await self._serve[route](view, body)
         except (RequestRefused, wire.WireError, Unavailable, KeyUnusable) as error:
-            return refusal_of(error).reply
+            return refusal_of(error)[1]
 
     async def _manifest(self, view: View, _body: bytes) -> Reply:
         return Reply(200, view.row.envelope, immutable=True)
