@@ -74,7 +74,7 @@ def by_hand(settings: Settings) -> Callable[[int, str], None]:
         request("GET", wire.path_of(campaign, "manifest"))
         ticket = wire.Ticket.parse(request("POST", wire.path_of(campaign, "query"), wire.query_request(token)))
         report = wire.WireReport(token, ticket.ticket, number % 2)
-        wire.parse_receipt(request("POST", wire.path_of(campaign, "reports"), report.to_bytes()))
+        wire.COUNTED.parse(request("POST", wire.path_of(campaign, "reports"), report.to_bytes()))
 
     return answer
 

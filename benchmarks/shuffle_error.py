@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from privquant import lab
-from privquant.aggregator.campaigns import Draft, new_manifest
+from privquant.aggregator.drafts import Draft, new_manifest
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.shuffle_plan import ShuffleDraft
 from privquant.aggregator.shuffle_protocol import COUNTED, DROPPED, RoundFold, RoundRow

@@ -310,9 +310,9 @@ class TestSealing:
             with pytest.raises(wire.WireError):
                 wire.SealedReport.parse(wire.canonical(form | change))
         for new in (True, False):
-            assert wire.parse_accepted(wire.accepted_body(new)) in (wire.ACCEPTED, wire.ALREADY_ACCEPTED)
+            assert wire.ACCEPTED.parse(wire.ACCEPTED.body(new)) == ("accepted" if new else "already accepted")
         with pytest.raises(wire.WireError):
-            wire.parse_accepted(wire.receipt_body(True))
+            wire.ACCEPTED.parse(wire.COUNTED.body(True))
 
 
 class TestBatches:

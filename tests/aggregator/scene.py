@@ -121,7 +121,7 @@ class Scene:
         counted = 0
         try:
             async with reading(engine) as db:
-                number, _, _ = await find_campaign(db, campaign)
+                number = (await find_campaign(db, campaign))[0].no
 
                 async def rows(table: Any, *names: str) -> Any:
                     columns = [table.c[name] for name in names]

@@ -20,10 +20,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from privquant import wire
 from privquant.aggregator.campaign_protocol import CampaignProtocol, build_protocol, campaign_options
 from privquant.aggregator.keys import KeyRing
-from privquant.aggregator.open_links import hash_link
 from privquant.aggregator.operators import _hashed
 from privquant.aggregator.store.base import Counts
 from privquant.aggregator.tickets import TicketOffice
+from privquant.aggregator.token_ids import hash_link
 from privquant.device import Device, Policy, Rule, ledger_format, policy_from_dict
 from privquant.device.answer_states import Event
 from privquant.device.consent import policy_of
@@ -131,8 +131,8 @@ def test_messages_and_refusals_are_spelled_as_before() -> None:
         "claim": wire.Claim(TOKEN, HASHED.hex()).to_bytes().decode(),
         "ticket": wire.Ticket(2**62, "abc").to_bytes().decode(),
         "report": wire.WireReport(TOKEN, "abc", 1).to_bytes().decode(),
-        "counted": [wire.receipt_body(new).decode() for new in (True, False)],
-        "claimed": [wire.claim_body(new).decode() for new in (True, False)],
+        "counted": [wire.COUNTED.body(new).decode() for new in (True, False)],
+        "claimed": [wire.CLAIMED.body(new).decode() for new in (True, False)],
     }
     assert said == GOLDEN["exchange"]
     known = {code: wire.problem_body(code, "why").decode() for code in GOLDEN["problems"]}

@@ -75,7 +75,7 @@ class Process:
 
     async def report(self, token: str) -> str:
         body = wire.WireReport(token, self.tickets[token], 1).to_bytes()
-        return wire.parse_receipt((await self.routes.handle(self.campaign, wire.REPORTS, "POST", body)).body)
+        return wire.COUNTED.parse((await self.routes.handle(self.campaign, wire.REPORTS, "POST", body)).body)
 
     async def end_leases(self) -> None:
         """As if the devices that were asked had stayed away for longer than a lease."""

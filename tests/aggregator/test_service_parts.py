@@ -24,7 +24,8 @@ from privquant.aggregator.keys import KeyMissing, KeyRing, KeyUnusable
 from privquant.aggregator.settings import Settings, settings_from
 from privquant.aggregator.shuffle_campaigns import estimates_shown
 from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, Counts, Pin, Published, Unavailable, What
-from privquant.aggregator.tickets import Keyed, TicketOffice, Unreadable
+from privquant.aggregator.tickets import TicketOffice, Unreadable
+from privquant.aggregator.token_ids import Keyed
 from privquant.domain import Grid
 from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import Query

@@ -16,7 +16,7 @@ from privquant.aggregator.drafts import Draft, new_manifest
 from privquant.aggregator.keys import KeyRing, seal_key
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.shuffle_batches import BatchRoutes
-from privquant.aggregator.shuffle_campaigns import _verified, check_shuffled, look
+from privquant.aggregator.shuffle_campaigns import check_shuffled, look, verified
 from privquant.aggregator.shuffle_plan import ShuffleDraft, plan_in_words, planned_rounds
 from privquant.aggregator.shuffle_promise import check_rounds, promise
 from privquant.aggregator.shuffle_protocol import ANNOUNCED, COUNTED, DROPPED, RoundFold, RoundRow, folded
@@ -211,12 +211,12 @@ def test_a_round_ends_once_whoever_comes_second(
                     assert not await shuffle_rounds.count_batch(engine, 1, batch, query, needed, 0)
             async with reading(engine) as db:
                 served = as_dict(await read_counts(db, 1))
-            found = await look(engine, 1, made)
+                found = await look(db, 1, made)
             assert [row.state for row in found.rows] == [COUNTED, DROPPED, ANNOUNCED]
             assert [row.reports for row in found.rows] == [made.shuffle.rounds[0].batch, 5, 0]
-            assert _verified(found, served)["ok"]
+            assert verified(found, served)["ok"]
             # verify finds what was changed: a count, a batch that is short, a threshold that was not asked.
-            assert not _verified(found, {})["ok"]
+            assert not verified(found, {})["ok"]
             first = found.rows[0]
             for wrong in (
                 replace(first, reports=first.reports - 1),
@@ -225,7 +225,7 @@ def test_a_round_ends_once_whoever_comes_second(
                 replace(first, threshold=first.threshold + 1),
                 replace(first, state=DROPPED),
             ):
-                assert not _verified(replace(found, rows=[wrong, *found.rows[1:]]), served)["ok"], wrong
+                assert not verified(replace(found, rows=[wrong, *found.rows[1:]]), served)["ok"], wrong
 
     asyncio.run(story())
 

@@ -21,19 +21,19 @@ from privquant.device import Ledger, Patience, spending
 from privquant.domain import Domain, Integers
 from privquant.privacy.coin import flip_threshold
 from privquant.wire import (
+    CLAIMED,
+    COUNTED,
     Claim,
     Invite,
     Manifest,
     Ticket,
     Waves,
     WireReport,
-    claim_body,
     fingerprint,
     new_nonce,
     new_token,
     parse_query_request,
     public_key_of,
-    receipt_body,
     sign_manifest,
 )
 
@@ -172,13 +172,13 @@ class Server:
             claim = Claim.parse(request.body)
             new = claim.token_hash not in self.claims
             self.claims.add(claim.token_hash)
-            return reply(201 if new else 200, claim_body(new))
+            return reply(201 if new else 200, CLAIMED.body(new))
         if request.what == "query":
             parse_query_request(request.body)
             return reply(200, Ticket(self.threshold, TICKET).to_bytes())
         if request.what == "reports":
             new = self.keep(request)
-            return reply(201 if new else 200, receipt_body(new))
+            return reply(201 if new else 200, COUNTED.body(new))
         return reply(404, b"{}")
 
     def keep(self, request: Request) -> bool:

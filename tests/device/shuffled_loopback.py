@@ -14,15 +14,15 @@ from loopback import Campaign, Request, Server, campaign, reply
 from privquant.device import Ledger, spending
 from privquant.privacy.coin import flip_threshold
 from privquant.wire import (
+    ACCEPTED,
+    CLAIMED,
     Claim,
     RoundTerms,
     SealedReport,
     SealKey,
     Shuffle,
     accept_manifest,
-    accepted_body,
     announcements,
-    claim_body,
     fingerprint,
     opener,
     parse_query_request,
@@ -112,13 +112,13 @@ class ShuffleServer(Server):
             claim = Claim.parse(request.body)
             new = claim.token_hash not in self.claims
             self.claims.add(claim.token_hash)
-            return reply(201 if new else 200, claim_body(new))
+            return reply(201 if new else 200, CLAIMED.body(new))
         if request.what == "query":
             parse_query_request(request.body)
             return reply(200, round_answer(self.envelopes()[self.round], self.thresholds[: self.round]))
         if request.what == "reports":
             new = self.keep(request)
-            return reply(201 if new else 200, accepted_body(new))
+            return reply(201 if new else 200, ACCEPTED.body(new))
         return reply(404, b"{}")
 
     def keep(self, request: Request) -> bool:

@@ -21,7 +21,7 @@ from scene import Scene, manifest
 from shuffled_loopback import shuffled_campaign
 
 from privquant.aggregator.bare_page import bare_page
-from privquant.aggregator.console_page import console_page
+from privquant.aggregator.console_routes import console_page
 from privquant.aggregator.invite_page import invite_page, room_page
 from privquant.aggregator.page_files import CONTENT_POLICY, modules_of, page_files
 from privquant.aggregator.shuffle_page import shuffled_page

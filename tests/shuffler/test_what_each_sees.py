@@ -22,7 +22,7 @@ from wiretap import Wiretap
 import privquant.shuffler
 from privquant import wire
 from privquant.aggregator.keys import KeyRing, seal_key
-from privquant.shuffler.database import connect
+from privquant.aggregator.one_writer import connect
 
 MARK = "Mozilla/5.0 privquant-test-agent"
 ADDRESS = "203.0.113.77"

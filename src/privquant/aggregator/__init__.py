@@ -1,7 +1,7 @@
 """The aggregator: campaigns, the store that counts every report exactly once, and the API devices talk to.
 
     settings, keys, logs, metrics   what a server is started with and what it shows
-    tickets                         what binds a token to the threshold it was given
+    token_ids, tickets              how a token is named at rest; what binds it to the threshold it was given
     store/                          the tables, and one transaction a group of requests
     group_commit                    the queue that makes groups of requests
     campaign_protocol, publisher,

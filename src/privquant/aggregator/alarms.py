@@ -32,10 +32,13 @@ EXAMPLE = 0.01
 
 def poisoning(manifest: Manifest) -> str:
     """What one liar in a hundred, answering at a time it did not choose, can do to each quantile."""
-    # Of a shuffled campaign the coin that flips most often: there a liar weighs most.
+    return liars(manifest, EXAMPLE, guarded=_epochs_of(manifest) > 0)
+
+
+def liars(manifest: Manifest, share: float, *, guarded: bool = False) -> str:
+    """What a share of liars can do; in a shuffled campaign where the coin flips most: there they weigh most."""
     coins = [manifest.flip_threshold] if manifest.shuffle is None else [row.coin for row in manifest.shuffle.rounds]
-    guarded = _epochs_of(manifest) > 0
-    return liars_in_a_run(EXAMPLE, epsilon=real_epsilon(max(coins)), quantiles=manifest.quantiles, guarded=guarded)
+    return liars_in_a_run(share, epsilon=real_epsilon(max(coins)), quantiles=manifest.quantiles, guarded=guarded)
 
 
 def _epochs_of(manifest: Manifest) -> int:

@@ -19,7 +19,7 @@ from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.logs import say
 from privquant.aggregator.peer import PeerRefused, PeerSilent, post
 from privquant.aggregator.shuffle_promise import terms_of
-from privquant.aggregator.shuffle_protocol import RoundFold, RoundRow
+from privquant.aggregator.shuffle_protocol import RoundFold, RoundRow, folded
 from privquant.aggregator.store.base import CampaignRow
 from privquant.aggregator.store.operator_queries import reading
 from privquant.errors import ProtocolError
@@ -75,13 +75,11 @@ class Announcer:
             return await shuffle_rounds.read_rounds(db, row.no)
 
     def _next(self, identity: str, manifest: wire.Manifest, rounds: list[RoundRow]) -> int | None:
-        fold = self._folds.get(identity)
+        fold = self._folds.get(identity) or RoundFold(manifest)
         try:
-            fold = fold or RoundFold(manifest)
             fold.update(rounds)
         except ProtocolError:  # a store restored from a backup under a running server
-            fold = RoundFold(manifest)
-            fold.update(rounds)
+            fold = folded(manifest, rounds)
         self._folds[identity] = fold
         return fold.next_threshold()
 

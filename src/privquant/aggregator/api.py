@@ -6,8 +6,6 @@ device routes, which `AsgiApp` answers before they get here; its document has th
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any, cast
 
@@ -29,6 +27,8 @@ from privquant.aggregator.operators import read_audit
 from privquant.aggregator.page_routes import add_files, add_join_pages
 from privquant.aggregator.replies import Reply, RequestRefused, problem
 from privquant.aggregator.service import Service
+from privquant.aggregator.shuffle_plan import plan_in_words
+from privquant.aggregator.shuffle_promise import terms_of
 from privquant.aggregator.store.base import Unavailable
 from privquant.aggregator.store.operator_queries import UnknownCampaign
 from privquant.errors import PrivquantError
@@ -139,10 +139,8 @@ def _add_health(app: FastAPI, service: Service) -> None:
         "/metrics", tags=["health"], summary="Prometheus", response_class=Response, responses={200: _text("plain")}
     )
     async def shown() -> Response:
-        with suppress(Unavailable, SQLAlchemyError, OSError):  # a store that does not answer has its own sign
-            metrics.alarmed.set(await service.campaigns.alarmed())
-        text = metrics.render() + await service.campaign_metrics.render()
-        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+        of_campaigns = await service.campaign_metrics.render()  # first: it counts those that are alarmed
+        return Response(metrics.render() + of_campaigns, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/v1/key", tags=["health"], summary="The key that signs new manifests")
     async def key() -> dict[str, str]:
@@ -163,7 +161,7 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
         mark = fingerprint(public_key_of(service.keys.current))
         if form.shuffle is None:
             return forms.Created(id=identity, key_fingerprint=mark)
-        plan = await service.campaigns.plan_of(identity)
+        plan = plan_in_words(terms_of(await service.campaigns.manifest(identity)).rounds)
         return forms.Created(
             id=identity, key_fingerprint=mark, join=f"{service.settings.url}/c/{identity}#k={mark}", plan=plan
         )
@@ -194,16 +192,15 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
         invite, code = await service.campaigns.open_link(id, form.places, by.name, coded=form.code)
         return forms.LinkMade(invite=invite, code=code)
 
-    def turn(name: str, act: Callable[[str, str], Awaitable[None]], after: str) -> None:
+    def turn(name: str, after: str) -> None:
         @app.post(f"/v1/campaigns/{{id}}/{name}", tags=tags, summary=f"{name} the campaign", name=name)
         async def turned(id: CampaignId, by: Admin) -> forms.StateForm:
-            await act(id, by.name)
+            await getattr(service.campaigns, name)(id, by.name)
             await service.cache.refresh_one(id)
             return forms.StateForm(id=id, state=after)
 
-    turn("pause", lambda id, by: service.campaigns.pause(id, by), "paused")
-    turn("resume", lambda id, by: service.campaigns.resume(id, by), "open")
-    turn("close", lambda id, by: service.campaigns.close(id, by), "closed")
+    for name, after in {"pause": "paused", "resume": "open", "close": "closed"}.items():
+        turn(name, after)
 
     @app.get("/v1/campaigns/{id}/export", tags=tags, summary="Manifest, counts and estimates")
     async def export(id: CampaignId, _by: Anyone) -> forms.Exported:

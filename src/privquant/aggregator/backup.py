@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from privquant.aggregator.settings import Settings
-from privquant.aggregator.sqlite_copy import check_copy, copy_out, put_back
+from privquant.aggregator.sqlite_copy import copy_out, put_back
 from privquant.errors import InvalidInput
 
 
@@ -22,19 +22,11 @@ def backup(settings: Settings, target: Path) -> None:
         )
     if not settings.sqlite_file.exists():
         raise InvalidInput(f"there is no store at {settings.sqlite_file}")
-    if target.exists():
-        raise InvalidInput(f"{target} exists already; a backup makes a new folder")
-    check_copy(settings.sqlite_file, "the store is not copied")
-    copy_out(settings.sqlite_file, settings.keys, target)
+    copy_out(settings.sqlite_file, settings.keys, target, "the store")
 
 
 def restore(settings: Settings, source: Path) -> None:
     """Make the backup in `source` the store of an empty data folder."""
     if settings.database:
         raise InvalidInput("the store is in PostgreSQL: restore it with pg_restore (docs/service.md)")
-    if not (source / settings.sqlite_file.name).is_file() or not (source / "keys" / "current").is_file():
-        raise InvalidInput(f"{source} is not a backup: it lacks {settings.sqlite_file.name} or keys/current")
-    if settings.sqlite_file.exists() or settings.keys.exists():
-        raise InvalidInput(f"{settings.data} has a store already; restore into an empty folder")
-    check_copy(source / settings.sqlite_file.name, "nothing is restored")
-    put_back(source, settings.sqlite_file, settings.keys)
+    put_back(source, settings.sqlite_file, settings.keys, "", "store")

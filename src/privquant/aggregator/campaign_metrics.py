@@ -15,6 +15,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 
+from privquant.aggregator import metrics
 from privquant.aggregator.campaigns import Campaigns
 from privquant.aggregator.health import Health
 
@@ -45,6 +46,7 @@ class CampaignMetrics:
                 self._health.failed("metrics", error)
             else:
                 self._health.well("metrics")
+                metrics.alarmed.set(sum(line["alarm"] and line["state"] != "closed" for line in self._lines))
         registry = CollectorRegistry()
         registry.register(_Collected(self._lines, self._health.cause is None))
         return generate_latest(registry)

@@ -19,16 +19,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from privquant.aggregator import shuffle_campaigns
 from privquant.aggregator.alarms import alarms, judged, poisoning
 from privquant.aggregator.campaign_protocol import estimates_of, key_of
-from privquant.aggregator.drafts import Draft as Draft
-from privquant.aggregator.drafts import check_waves, first_queries
-from privquant.aggregator.drafts import new_manifest as new_manifest
+from privquant.aggregator.drafts import Draft, check_waves, first_queries, new_manifest
 from privquant.aggregator.keys import KeyRing
-from privquant.aggregator.open_links import hash_link
 from privquant.aggregator.operators import note
 from privquant.aggregator.pace import at_a_time, check_share
-from privquant.aggregator.shuffle_campaigns import counts_shown, estimates_shown
-from privquant.aggregator.shuffle_plan import plan_in_words
-from privquant.aggregator.shuffle_promise import terms_of
+from privquant.aggregator.shuffle_campaigns import counts_shown, estimates_shown, look
 from privquant.aggregator.snapshots import STEP, shown_counts, shown_heard
 from privquant.aggregator.store import schema
 from privquant.aggregator.store.base import CampaignRow, Counts, DeviceStore, Erasure
@@ -43,19 +38,17 @@ from privquant.aggregator.store.operator_queries import (
     writing,
 )
 from privquant.aggregator.store.statements import CAMPAIGNS, COUNTS_FROM_LOG, for_sqlalchemy
-from privquant.aggregator.tickets import TicketOffice
+from privquant.aggregator.token_ids import TokenIds, hash_link, hash_of
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.messages import Estimate
 from privquant.privacy.coin import real_epsilon
-from privquant.wire import Invite, Manifest, fingerprint, new_code, new_token, sign_manifest, token_hash
+from privquant.wire import Invite, Manifest, fingerprint, new_code, new_token, sign_manifest
 
 MOST_INVITES = 100_000
 """In one call; ask again for more."""
 _CHUNK = 5_000  # ids a transaction, so that devices never wait long for the writer
 ERASE_SECONDS = 20.0
 """How long `delete` waits for transactions that keep deleted rows alive."""
-ALARM_SECONDS = 10.0
-"""For how long the number of alarms is not counted again."""
 
 
 Estimating = Callable[[Manifest, Sequence[Counts]], Awaitable[list[Estimate]]]
@@ -86,7 +79,6 @@ class Campaigns:
     waiting: Callable[[str], tuple[int, float]] = lambda _campaign: (0, 0.0)
 
     def __post_init__(self) -> None:
-        self._alarms, self._alarms_until = 0, 0.0
         self._alarm_at_the_end: dict[str, bool] = {}
 
     async def create(self, draft: Draft, by: str) -> str:
@@ -114,11 +106,9 @@ class Campaigns:
             await note(db, by, "create", manifest.id, manifest.measurement)
         return manifest.id
 
-    async def plan_of(self, identity: str) -> str:
-        """The rounds of a shuffled campaign in one sentence."""
+    async def manifest(self, identity: str) -> Manifest:
         async with reading(self.engine) as db:
-            _, _, manifest = await find_campaign(db, identity)
-        return plan_in_words(terms_of(manifest).rounds)
+            return (await find_campaign(db, identity))[1]
 
     async def overview(self) -> list[dict[str, Any]]:
         """All campaigns; of those that run, as of their last snapshots. alarm: a part contradicts the rest."""
@@ -159,48 +149,41 @@ class Campaigns:
             line["alarms"] = 0
             if line["state"] != "closed":
                 async with reading(self.engine) as db:
-                    number, state, manifest = await find_campaign(db, line["id"])
-                    counts = await shown_counts(db, number, state)
+                    row, manifest = await find_campaign(db, line["id"])
+                    counts = await shown_counts(db, row.no, row.state)
                 if manifest.shuffle is None:  # of which a single report is never seen here
                     line["alarms"] = len(await asyncio.to_thread(alarms, manifest, counts))
         return found
 
-    async def alarmed(self) -> int:
-        """How many running campaigns raise an alarm, looked at every few seconds at most."""
-        if time.monotonic() >= self._alarms_until:
-            self._alarms_until = time.monotonic() + ALARM_SECONDS
-            self._alarms = sum(line["alarm"] and line["state"] != "closed" for line in await self.overview())
-        return self._alarms
-
     async def show(self, identity: str, estimate: Estimating | None = None) -> dict[str, Any]:
         """State, progress and estimates; while it runs, as of its last snapshot. estimate: who computes them."""
         async with reading(self.engine) as db:
-            number, state, manifest = await find_campaign(db, identity)
+            row, manifest = await find_campaign(db, identity)
+            state = shown_state(row.state, manifest)
             if manifest.shuffle is not None:
-                found = await shuffle_campaigns.shown(self.engine, number, manifest)
-                return {"id": identity, "state": shown_state(state, manifest), **found}
-            counts = await shown_counts(db, number, state)
-            issued = await size_of(db, schema.token, number)
+                found = await asyncio.to_thread(shuffle_campaigns.shown, await look(db, row.no, manifest))
+                return {"id": identity, "state": state, **found}
+            counts = await shown_counts(db, row.no, row.state)
+            issued = await size_of(db, schema.token, row.no)
             # A sum that changes when a device is asked, and not when it answers.
-            asked = await size_of(db, schema.pin, number) + await size_of(db, schema.spent, number)
-            places = (await db.execute(select(schema.link).where(schema.link.c.campaign == number))).first()
-            kept = (await db.execute(select(schema.campaign).where(schema.campaign.c.no == number))).one()
+            asked = await size_of(db, schema.pin, row.no) + await size_of(db, schema.spent, row.no)
+            places = (await db.execute(select(schema.link).where(schema.link.c.campaign == row.no))).first()
         estimates = await (estimate or in_a_thread)(manifest, counts)
-        heard = sum(row.answered for row in counts)
+        heard = sum(each.answered for each in counts)
         return {
             "id": identity,
-            "state": shown_state(state, manifest),
+            "state": state,
             "manifest": manifest.to_dict(),
             "key_fingerprint": fingerprint(manifest.issuer),
             "heard": heard,
             "planned_users": manifest.planned_users,
             "tokens": issued,
             "asked_not_answered": asked - heard,
-            "behind": 0 if state == "closed" else self.behind,
-            "pace": None if kept.pace == 0 else self._pace(identity, kept.pace, heard),
+            "behind": 0 if row.state == "closed" else self.behind,
+            "pace": None if row.pace == 0 else self._pace(identity, row.pace, heard),
             "open_link": None if places is None else {"places": places.places, "taken": places.taken},
-            "keep_days": kept.keep_days,
-            "closed": kept.closed,
+            "keep_days": row.keep_days,
+            "closed": row.closed,
             "thresholds": len(counts),
             "epsilon": real_epsilon(manifest.flip_threshold),
             "estimates": estimates_shown(estimates),
@@ -224,7 +207,7 @@ class Campaigns:
             raise InvalidInput(f"1 to {MOST_INVITES} invites can be made in one call, got {number_of}")
         number, office, manifest = await self._open(identity)
         tokens = [new_token() for _ in range(number_of)]
-        ids = [{"campaign": number, "id": office.id(bytes.fromhex(token_hash(token)))} for token in tokens]
+        ids = [{"campaign": number, "id": office.id(hash_of(token))} for token in tokens]
         for start in range(0, len(ids), _CHUNK):
             async with writing(self.engine) as db:
                 await db.execute(insert(schema.token), ids[start : start + _CHUNK])
@@ -272,24 +255,19 @@ class Campaigns:
     async def export(self, identity: str) -> dict[str, Any]:
         """Everything that is not a token: manifest, signature, counts per query, estimates; see `show`."""
         async with reading(self.engine) as db:
-            number, state, manifest = await find_campaign(db, identity)
+            row, manifest = await find_campaign(db, identity)
             # A round of the shuffle model is a batch already: nothing finer than it is ever counted.
-            shuffled = manifest.shuffle is not None
-            counts = await (read_counts(db, number) if shuffled else shown_counts(db, number, state))
-            envelope = (
-                await db.execute(select(schema.campaign.c.envelope).where(schema.campaign.c.no == number))
-            ).scalar_one()
-        if manifest.shuffle is not None:
-            found = await shuffle_campaigns.exported(self.engine, number, manifest, bytes(envelope))
-            return {"campaign": identity, "state": shown_state(state, manifest), **found}
-        estimates = await asyncio.to_thread(estimates_of, manifest, counts)
-        return {
-            "campaign": identity,
-            "state": shown_state(state, manifest),
-            "envelope": json.loads(bytes(envelope)),
-            "counts": counts_shown(sorted(counts, key=lambda row: key_of(row.query))),
-            "estimates": estimates_shown(estimates),
-        }
+            rounds = None if manifest.shuffle is None else await look(db, row.no, manifest)
+            counts = await shown_counts(db, row.no, row.state)
+        if rounds is not None:
+            found = await asyncio.to_thread(shuffle_campaigns.exported, rounds)
+        else:
+            found = {
+                "counts": counts_shown(sorted(counts, key=lambda each: key_of(each.query))),
+                "estimates": estimates_shown(await asyncio.to_thread(estimates_of, manifest, counts)),
+            }
+        envelope = json.loads(bytes(row.envelope))
+        return {"campaign": identity, "state": shown_state(row.state, manifest), "envelope": envelope, **found}
 
     async def verify(self, identity: str) -> dict[str, Any]:
         """Rebuild counts and estimates from the log of reports and compare with what is counted.
@@ -297,20 +275,21 @@ class Campaigns:
         The numbers themselves are told of a closed campaign only; of one that runs, whether they agree.
         """
         async with reading(self.engine) as db:
-            number, state, manifest = await find_campaign(db, identity)
-            served = await read_counts(db, number)
+            row, manifest = await find_campaign(db, identity)
+            served = await read_counts(db, row.no)
             if manifest.shuffle is not None:
-                found = await shuffle_campaigns.verified(self.engine, number, manifest, as_dict(served))
+                rounds = await look(db, row.no, manifest)
+                found = await asyncio.to_thread(shuffle_campaigns.verified, rounds, as_dict(served))
                 return {"campaign": identity, **found}
-            logged = await read_counts(db, number, statement=COUNTS_FROM_LOG)
-            spent = await size_of(db, schema.spent, number)
-            reports = await size_of(db, schema.log, number) + await size_of(db, schema.tail, number)
+            logged = await read_counts(db, row.no, statement=COUNTS_FROM_LOG)
+            spent = await size_of(db, schema.spent, row.no)
+            reports = await size_of(db, schema.log, row.no) + await size_of(db, schema.tail, row.no)
         same_counts = as_dict(served) == as_dict(logged)
         from_counts, from_log = await asyncio.to_thread(
             lambda: (estimates_of(manifest, served), estimates_of(manifest, logged))
         )
         same = [e.to_dict() for e in from_counts] == [e.to_dict() for e in from_log]
-        final = state == "closed"
+        final = row.state == "closed"
         return {
             "campaign": identity,
             "ok": same_counts and same and spent == reports,
@@ -324,42 +303,41 @@ class Campaigns:
     async def delete(self, identity: str, by: str, why: str = "") -> Erasure:
         """Erase a closed campaign, also from the store's files; only the audit remembers it."""
         async with writing(self.engine) as db:
-            number, state, _ = await find_campaign(db, identity)
-            if state != "closed":
-                raise WrongState(f"only a closed campaign can be deleted; this one is {state}")
+            row, _ = await find_campaign(db, identity)
+            if row.state != "closed":
+                raise WrongState(f"only a closed campaign can be deleted; this one is {row.state}")
             for table in schema.OF_CAMPAIGNS:
-                await db.execute(delete(table).where(table.c.campaign == number))
-            await db.execute(delete(schema.campaign).where(schema.campaign.c.no == number))
+                await db.execute(delete(table).where(table.c.campaign == row.no))
+            await db.execute(delete(schema.campaign).where(schema.campaign.c.no == row.no))
             await note(db, by, "delete", identity, why)
         return await self.store.erase(ERASE_SECONDS)
 
-    async def _open(self, identity: str) -> tuple[int, TicketOffice, Manifest]:
+    async def _open(self, identity: str) -> tuple[int, TokenIds, Manifest]:
         async with reading(self.engine) as db:
-            number, state, manifest = await find_campaign(db, identity)
-        if state == "closed":
+            row, manifest = await find_campaign(db, identity)
+        if row.state == "closed":
             raise WrongState("the campaign is closed")
         if manifest.shuffle is not None:
             raise WrongState(
                 f"the tokens of this campaign are issued by its shuffler, at {manifest.shuffle.address}: "
                 "`privquant shuffler invites` there"
             )
-        secret = self.keys.campaign_secret(manifest.issuer, identity)
-        return number, TicketOffice(secret, manifest.flip_threshold), manifest
+        return row.no, TokenIds(self.keys.campaign_secret(manifest.issuer, identity)), manifest
 
     async def _turn(
         self, identity: str, before: tuple[str, ...], after: str, act: str, by: str, why: str = ""
     ) -> int:
         table = schema.campaign
         async with writing(self.engine) as db:
-            number, state, _ = await find_campaign(db, identity)
+            row, _ = await find_campaign(db, identity)
             now = {"closed": int(time.time())} if after == "closed" else {}
             turned = await db.execute(
-                update(table).where(table.c.no == number, table.c.state.in_(before)).values(state=after, **now)
+                update(table).where(table.c.no == row.no, table.c.state.in_(before)).values(state=after, **now)
             )
             if turned.rowcount == 0:
-                raise WrongState(f"a campaign that is {state} cannot {act}")
+                raise WrongState(f"a campaign that is {row.state} cannot {act}")
             await note(db, by, act, identity, why)
-        return number
+        return int(row.no)
 
 
 def shown_state(state: str, manifest: Manifest) -> str:

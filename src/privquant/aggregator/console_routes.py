@@ -14,26 +14,42 @@ from fastapi import FastAPI, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import HTMLResponse, RedirectResponse, StreamingResponse
 
-from privquant.aggregator.console_page import console_page
+from privquant.aggregator import alarms
+from privquant.aggregator.forms import Form
 from privquant.aggregator.operator_access import Anyone, CampaignId
-from privquant.aggregator.page_files import serve_page
+from privquant.aggregator.page_files import head_of, serve_page
 from privquant.aggregator.page_routes import CODE, CodeForm, code_of
 from privquant.aggregator.replies import RequestRefused
 from privquant.aggregator.service import Service
-from privquant.aggregator.store.operator_queries import find_campaign, reading
 from privquant.domain import Integers
 from privquant.planning.plan import plan
-from privquant.planning.statement import liars_in_a_run
-from privquant.privacy.coin import real_epsilon
-from privquant.wire import Manifest
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<title>privquant console</title>
+<script defer src="assets/pages/vendor/uplot/uPlot.iife.min.js"></script>
+{head}
+</head>
+<body class="console">
+<header id="top"></header>
+<main id="app"><noscript><h1>Console</h1>
+<p>The console needs a browser that runs scripts; <code>privquant campaign</code> does the same in a shell.</p>
+</noscript></main>
+</body>
+</html>
+"""
 
 _STEPS = (0.1, 0.2, 0.4, 1.0, 2.5, 5.0, 10.0)  # times the users of a plan, where its picture is computed
 
 
-class PlanForm(BaseModel):
+class PlanForm(Form):
     """What is known about a collection; of users, alpha, epsilon and confidence exactly one is left out."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     size: Annotated[int, Field(ge=2, le=2**63, description="How many values the domain has")]
     users: Annotated[int, Field(ge=1, le=10**12)] | None = None
@@ -73,7 +89,7 @@ def add_console(app: FastAPI, service: Service) -> None:
     # Not in the document: what it could check of a stream that has no end is nothing.
     @app.get("/v1/campaigns/{id}/live", include_in_schema=False)
     async def live(id: CampaignId, _by: Anyone) -> Response:
-        await _known(service, id)
+        await service.campaigns.manifest(id)  # there is such a campaign
         headers = {"cache-control": "no-store", "x-accel-buffering": "no", "x-content-type-options": "nosniff"}
         return StreamingResponse(service.live.stream(id), 200, headers, "text/event-stream")
 
@@ -83,11 +99,7 @@ def add_console(app: FastAPI, service: Service) -> None:
 
     @app.get("/v1/campaigns/{id}/liars", tags=tags, summary="What a share of liars could do to the answer")
     async def liars(id: CampaignId, _by: Anyone, share: Annotated[float, Query(ge=0, le=0.5)] = 0.01) -> Liars:
-        manifest = await _known(service, id)
-        rounds = () if manifest.shuffle is None else manifest.shuffle.rounds
-        # Liars weigh the most where the coin flips the most.
-        epsilon = real_epsilon(max((row.coin for row in rounds), default=manifest.flip_threshold))
-        return Liars(sentence=liars_in_a_run(share, epsilon=epsilon, quantiles=manifest.quantiles))
+        return Liars(sentence=alarms.liars(await service.campaigns.manifest(id), share))
 
     @app.post("/v1/plan", tags=tags, summary="What a collection can reach, before anyone is asked")
     async def planned(form: PlanForm, _by: Anyone) -> Planned:
@@ -101,13 +113,12 @@ def add_console(app: FastAPI, service: Service) -> None:
         return await code_of(form.invite)
 
 
+def console_page() -> str:
+    styles = "pages/shared/page.css", "pages/vendor/uplot/uPlot.min.css", "pages/console/console.css"
+    return _PAGE.format(head=head_of("pages/console/main.js", "", *styles))
+
+
 SECURE = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
-
-
-async def _known(service: Service, identity: str) -> Manifest:
-    async with reading(service.engine) as db:
-        _, _, manifest = await find_campaign(db, identity)
-    return manifest
 
 
 @lru_cache(256)

@@ -7,7 +7,6 @@ by query and bit by bit.
 
 from __future__ import annotations
 
-import asyncio
 import bisect
 import contextlib
 import json
@@ -27,7 +26,7 @@ from typing import Any
 from privquant.aggregator.operators import add_operator
 from privquant.aggregator.process import ServerProcess, free_port
 from privquant.aggregator.settings import Settings
-from privquant.aggregator.store.migrate import opened
+from privquant.aggregator.store.migrate import on_store
 from privquant.domain import Integers
 from privquant.wire import Invite, domain_to_wire
 
@@ -146,7 +145,7 @@ class Demo:
         self.restart_seconds = 0.0
 
     def run(self, meet: Callable[[Doors], None], hold: Callable[[], None]) -> DemoResult:
-        self.token = asyncio.run(self._operator())
+        self.token = on_store(self.settings, lambda engine: add_operator(engine, "demo"))
         self._say("starting the server")
         self.server.start()
         fleet: list[subprocess.Popen[str]] = []
@@ -167,10 +166,6 @@ class Demo:
                 process.kill()
                 process.wait()
             self.server.stop()
-
-    async def _operator(self) -> str:
-        async with opened(self.settings) as engine:
-            return await add_operator(engine, "demo")
 
     def _call(self, method: str, path: str, form: Any = None) -> Any:
         return self.server.call(method, path, form, token=self.token)

@@ -19,10 +19,10 @@ from privquant.aggregator.campaign_cache import CampaignCache, CampaignView
 from privquant.aggregator.forms import CAMPAIGN_ID, IN_WORDS
 from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.keys import KeyUnusable
-from privquant.aggregator.open_links import link_matches
 from privquant.aggregator.pace import Pace
-from privquant.aggregator.replies import Reply, RequestRefused, problem
+from privquant.aggregator.replies import Reply, RequestRefused, check_method, refusal_of
 from privquant.aggregator.store.base import Admit, Ask, AskResult, Pin, Spend, Unavailable, What
+from privquant.aggregator.token_ids import hash_of, link_matches
 from privquant.aggregator.turns import Gone, Turns
 
 _ID = re.compile(CAMPAIGN_ID)
@@ -31,13 +31,11 @@ PLACES_SECONDS = 10
 """How soon to ask again for a place that somebody in flight may leave."""
 CLAIM_MINUTES = 2
 """For so long a place of an open link is kept for a device that asks for no query; more than its patience."""
-LONGEST_WAIT = 3_600
-"""Retry-After never asks for more: a device that sleeps longer than this may as well ask again."""
 
 
 _WRONG_LINK = "The campaign has no open link with this secret, or it needs a code and this is not the one"
 _CLAIMED = "All places of the open link are taken, some of them by devices that have not asked yet"
-_NEW, _KNOWN = Reply(201, wire.receipt_body(True)), Reply(200, wire.receipt_body(False))
+_NEW, _KNOWN = Reply(201, wire.COUNTED.body(True)), Reply(200, wire.COUNTED.body(False))
 _LATE = "The place of the open link was not used in time and has gone to others; claim one again"
 
 
@@ -49,23 +47,18 @@ class Sent:
     gone: Gone | None
 
 
+@dataclass(eq=False)
 class DeviceRoutes:
     """Answers devices out of the campaign cache and a group commit."""
 
-    def __init__(
-        self,
-        cache: CampaignCache,
-        group: GroupCommit[Ask, AskResult],
-        turns: Turns,
-        link_of: Callable[[int], Awaitable[bytes | None]],
-        lease_minutes: int,
-    ) -> None:
-        self._cache = cache
-        self._group = group
-        self._turns = turns
-        self._link_of = link_of
-        self._lease_minutes = lease_minutes
-        self._desk = BatchDesk(group, _counted)
+    _cache: CampaignCache
+    _group: GroupCommit[Ask, AskResult]
+    _turns: Turns
+    _link_of: Callable[[int], Awaitable[bytes | None]]
+    _lease_minutes: int
+
+    def __post_init__(self) -> None:
+        self._desk = BatchDesk(self._group, _counted)
         self._serve = {
             wire.MANIFEST: self._manifest,
             wire.CLAIMS: self._claim,
@@ -81,16 +74,10 @@ class DeviceRoutes:
 
         gone: how to find out that the client hung up, where that is possible.
         """
-        reason = None
         try:
             reply = await self._handle(identity, route, method, body, gone)
-        except RequestRefused as error:
-            reason, reply = error.code, error.reply
-        except wire.WireError as error:
-            reason, reply = "malformed", problem("malformed", str(error))
-        except (Unavailable, KeyUnusable):
-            reason, reply = "unavailable", problem("unavailable")
-        if reason is not None:
+        except (RequestRefused, wire.WireError, Unavailable, KeyUnusable) as error:
+            reason, reply = refusal_of(error)  # not the error: a variable with it would keep the body alive
             metrics.refusals.labels(reason).inc()
             self._cache.refused(identity, reason)
         metrics.requested(route.name, reply.status)
@@ -99,8 +86,7 @@ class DeviceRoutes:
     async def _handle(
         self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody, gone: Gone | None
     ) -> Reply:
-        if method != route.method and (method, route.method) != ("HEAD", "GET"):
-            raise RequestRefused("method-not-allowed", f"this address takes {route.method}", allow=route.method)
+        check_method(route, method)
         if not _ID.fullmatch(identity):
             raise RequestRefused("invalid", f"id {IN_WORDS[CAMPAIGN_ID]}")
         view = await self._cache.view(identity)
@@ -132,7 +118,7 @@ class DeviceRoutes:
         if outcome.what is What.CLOSED:
             raise _not_open(view)
         new = outcome.what is What.COUNTED
-        return Reply(201 if new else 200, wire.claim_body(new))
+        return Reply(201 if new else 200, wire.CLAIMED.body(new))
 
     async def _query(self, view: CampaignView, sent: Sent) -> Reply:
         hashed = bytes.fromhex(wire.parse_query_request(sent.body))
@@ -140,7 +126,7 @@ class DeviceRoutes:
             raise RequestRefused("campaign-closed")
         if view.state == "paused":
             raise _not_open(view)
-        _check_wave(view, hashed)
+        view.office.check_wave(view.manifest, hashed)
         token, lease = view.office.id(hashed), _minute() + self._lease_minutes
         query = None
 
@@ -187,7 +173,7 @@ class DeviceRoutes:
         return _NEW if new else _KNOWN
 
     def _spend(self, view: CampaignView, report: wire.WireReport) -> Spend:
-        hashed = _hash(report.token)
+        hashed = hash_of(report.token)
         query = view.office.read(hashed, report.ticket)
         if query is None:
             raise RequestRefused("forged-ticket")
@@ -211,21 +197,9 @@ def _counted(outcome: AskResult) -> bool:
     return new
 
 
-def _hash(token: str) -> bytes:
-    return bytes.fromhex(wire.token_hash(token))
-
-
 def _minute() -> int:
     return int(time.time() // 60)
 
 
 def _not_open(view: CampaignView) -> RequestRefused:
     return RequestRefused("campaign-closed" if view.state == "closed" else "campaign-paused", retry_after=60)
-
-
-def _check_wave(view: CampaignView, hashed: bytes) -> None:
-    waves = view.manifest.waves
-    wave = view.office.wave(hashed, waves.count) if waves.count > 1 else 0
-    left = view.manifest.opens + wave * waves.seconds - time.time()
-    if left > 0:
-        raise RequestRefused("not-yet", retry_after=min(int(left) + 1, LONGEST_WAIT))

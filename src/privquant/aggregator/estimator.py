@@ -24,7 +24,6 @@ from privquant.aggregator.store.base import Counts
 from privquant.errors import PrivquantError
 from privquant.messages import Estimate
 from privquant.planning.picture import drawing
-from privquant.planning.statement import stated
 from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.wire import Manifest
 
@@ -48,8 +47,7 @@ def drawn(manifest: Manifest, counts: Sequence[Counts]) -> Drawn:
     """What follows from counts, from nothing."""
     search = CampaignProtocol(manifest)
     search.update(counts)
-    protocol = search.protocol
-    estimates = [stated(estimate, protocol) for estimate in protocol.estimates()]
+    protocol, estimates = search.protocol, search.estimates()
     drawings = [drawing(protocol, each) for each in estimates] if isinstance(protocol, Isotonic) else []
     # The record is a copy of all counts, for pictures that are drawn in Python.
     return Drawn([replace(each, record=None) for each in estimates], drawings)

@@ -24,27 +24,29 @@ IN_WORDS = {
 """What the patterns mean, for who got one wrong."""
 
 
-class _Form(BaseModel):
+class Form(BaseModel):
+    """What is sent: of exactly these fields and kinds."""
+
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class IntegersForm(_Form):
+class IntegersForm(Form):
     kind: Literal["integers"]
     low: Annotated[str, Field(pattern=WHOLE)]
     high: Annotated[str, Field(pattern=WHOLE)]
 
 
-class GridForm(_Form):
+class GridForm(Form):
     kind: Literal["grid"]
     edges: Annotated[list[float], Field(min_length=1, max_length=MAX_EDGES)]
 
 
-class WavesForm(_Form):
+class WavesForm(Form):
     count: Annotated[int, Field(ge=1, le=10_000)] = 1
     seconds: Annotated[int, Field(ge=0, le=366 * 86_400)] = 0
 
 
-class ShuffleForm(_Form):
+class ShuffleForm(Form):
     """The shuffle model: what every round keeps, and who shuffles (`privquant shuffler key`)."""
 
     delta: Annotated[float, Field(gt=0, lt=1)]
@@ -59,7 +61,7 @@ _MAX = 2**53 - 1
 MOST_DAYS = 36_500
 
 
-class CampaignForm(_Form):
+class CampaignForm(Form):
     """A new campaign. Whole numbers of a domain are decimal strings, as in the manifest."""
 
     measurement: Annotated[str, Field(pattern=MEASUREMENT)]
@@ -92,11 +94,11 @@ class CampaignForm(_Form):
         return Draft(**self.model_dump() | in_another_form)
 
 
-class InvitesForm(_Form):
+class InvitesForm(Form):
     count: Annotated[int, Field(ge=1, le=MOST_INVITES)]
 
 
-class LinkForm(_Form):
+class LinkForm(Form):
     places: Annotated[int, Field(ge=1, le=_MAX)]
     code: bool = False
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from privquant.aggregator.causes import Unavailable
@@ -19,25 +20,21 @@ from privquant.aggregator.causes import Unavailable
 A = TypeVar("A")
 R = TypeVar("R")
 
+MOST = 1_000
 
+
+@dataclass(eq=False)
 class GroupCommit(Generic[A, R]):
-    """Feeds one store. `most` asks make a group; beyond `depth` waiting asks new ones are turned away.
+    """Feeds one store. `MOST` asks make a group; beyond `depth` waiting asks new ones are turned away.
 
     moment: seconds for which a group smaller than the last one waits.
     """
 
-    def __init__(
-        self,
-        commit: Callable[[list[A]], Awaitable[list[R]]],
-        *,
-        most: int = 1_000,
-        depth: int = 50_000,
-        moment: float = 0.0,
-    ) -> None:
-        self._commit = commit
-        self._most = most
-        self._depth = depth
-        self._moment = moment
+    _commit: Callable[[list[A]], Awaitable[list[R]]]
+    depth: int = 50_000
+    moment: float = 0.0
+
+    def __post_init__(self) -> None:
         self._last = 0
         self._waiting: deque[tuple[A, asyncio.Future[R]]] = deque()
         self._arrived = asyncio.Event()
@@ -56,7 +53,7 @@ class GroupCommit(Generic[A, R]):
 
     def put(self, ask: A) -> asyncio.Future[R]:
         """The outcome, once it is durable."""
-        if self._stopping or len(self._waiting) >= self._depth:
+        if self._stopping or len(self._waiting) >= self.depth:
             raise Unavailable("too many requests are waiting for the store")
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((ask, future))
@@ -75,10 +72,10 @@ class GroupCommit(Generic[A, R]):
             await self._arrived.wait()
             self._arrived.clear()
             while self._waiting:
-                if self._moment and len(self._waiting) < self._last:
-                    await asyncio.sleep(self._moment)
+                if self.moment and len(self._waiting) < self._last:
+                    await asyncio.sleep(self.moment)
                 self._last = len(self._waiting)
-                group = [self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))]
+                group = [self._waiting.popleft() for _ in range(min(MOST, len(self._waiting)))]
                 await self._answer(group)
 
     async def _answer(self, group: list[tuple[A, asyncio.Future[R]]]) -> None:

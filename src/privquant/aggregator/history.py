@@ -112,8 +112,8 @@ class History:
         """Compute what is missing of a way, a point at least and for about so long."""
         way, end = self._way(identity), time.monotonic() + seconds
         async with reading(self._engine) as db:
-            number, _, manifest = await find_campaign(db, identity)
-            rows = await read_rounds(db, number) if manifest.shuffle is not None else []
+            row, manifest = await find_campaign(db, identity)
+            rows = await read_rounds(db, row.no) if manifest.shuffle is not None else []
         for place, heard in enumerate(accumulate(row.answered for row in rows)):
             if rows[place].state == COUNTED and all(mark.heard != heard for mark in way.marks):
                 way.add(Mark(heard))

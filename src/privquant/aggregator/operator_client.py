@@ -61,10 +61,6 @@ class OperatorClient:
 
     def call(self, method: str, path: str, form: Any = None) -> Any:
         """The server's answer, read as JSON; a text where it is another kind."""
-        body, kind = self._send(method, path, form)
-        return json.loads(body) if kind == "application/json" and body else body.decode()
-
-    def _send(self, method: str, path: str, form: Any) -> tuple[bytes, str]:
         body = None if form is None else json.dumps(form).encode()
         request = urllib.request.Request(self.server + path, data=body, method=method)
         request.add_header("content-type", "application/json")
@@ -72,7 +68,7 @@ class OperatorClient:
             request.add_header("authorization", f"Bearer {self._token}")
         try:
             with self._opener.open(request, timeout=self._timeout) as answer:
-                return bytes(answer.read()), answer.headers.get_content_type()
+                said, kind = answer.read(), answer.headers.get_content_type()
         except urllib.error.HTTPError as error:
             if 300 <= error.code < 400:
                 raise Refusal(
@@ -83,6 +79,7 @@ class OperatorClient:
             raise Refusal(f"{self.server} says: {problem.detail}", problem.code) from error
         except (OSError, http.client.HTTPException) as error:
             raise Refusal(f"{self.server} does not answer: {self._reason(error)}") from error
+        return json.loads(said) if kind == "application/json" and said else said.decode()
 
     def _reason(self, error: Exception) -> str:
         cause = error.reason if isinstance(error, urllib.error.URLError) else error

@@ -9,11 +9,11 @@ from functools import lru_cache
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.responses import HTMLResponse
 
 from privquant.aggregator.bare_page import missing_page
-from privquant.aggregator.forms import CAMPAIGN_ID
+from privquant.aggregator.forms import CAMPAIGN_ID, Form
 from privquant.aggregator.invite_page import invite_page, room_page
 from privquant.aggregator.page_files import PREFIX, SECURITY, serve_file, serve_page
 from privquant.aggregator.replies import RequestRefused
@@ -30,10 +30,8 @@ _DRAWN = 64  # codes kept: the same few are shown again and again
 CODE: dict[str, Any] = {"content": {"image/svg+xml": {"schema": {"type": "string"}}}, "description": "OK"}
 
 
-class CodeForm(BaseModel):
+class CodeForm(Form):
     """An invite of this server whose address is to be drawn."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     invite: Annotated[str, Field(min_length=1, max_length=2_000)]
 

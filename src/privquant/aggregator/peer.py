@@ -12,20 +12,15 @@ import urllib.error
 import urllib.request
 from urllib.parse import urlsplit
 
-from privquant.aggregator.operator_client import opener_for
+from privquant.aggregator.operator_client import Refusal, opener_for
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.wire import LOOPBACK, MAX_MANIFEST, parse_problem
 
 TIMEOUT = 60.0
 
 
-class PeerRefused(PrivquantError):
-    """The other party said no. code: of the wire format's problems. final: it will say so again."""
-
-    def __init__(self, text: str, code: str = "", *, final: bool = False) -> None:
-        super().__init__(text)
-        self.code = code
-        self.final = final
+class PeerRefused(Refusal):
+    """The other party said no, and will say so again."""
 
 
 class PeerSilent(PrivquantError):
@@ -61,7 +56,7 @@ def _answer(request: urllib.request.Request) -> bytes:
         problem = parse_problem(error.code, error.read(MAX_MANIFEST))
         if error.code >= 500 or not problem.final:
             raise PeerSilent(f"{host} cannot take it now: {problem.detail}") from error
-        raise PeerRefused(f"{host} says: {problem.detail}", problem.code, final=True) from error
+        raise PeerRefused(f"{host} says: {problem.detail}", problem.code) from error
     except (OSError, http.client.HTTPException) as error:
         cause = error.reason if isinstance(error, urllib.error.URLError) else error
         if isinstance(cause, ssl.SSLCertVerificationError):

@@ -11,9 +11,8 @@ import socket
 import subprocess
 import sys
 import time
-from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
 from privquant.aggregator.operator_client import OperatorClient, Refusal
 from privquant.aggregator.settings import Settings, address
@@ -30,7 +29,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class OwnProcess(ABC):
+class OwnProcess:
     """A role with fixed settings, alive or not. `module` is what the process runs, `role` what it is called."""
 
     module: ClassVar[str]
@@ -47,14 +46,27 @@ class OwnProcess(ABC):
         assert self._process is not None
         return self._process.pid
 
-    @abstractmethod
+    @property
+    def url(self) -> str:
+        """Of devices and invite pages."""
+        return address(self.settings.host, self.settings.port)
+
+    @property
+    def admin_url(self) -> str:
+        """Of operators, health and metrics."""
+        return self.url
+
     def is_ready(self) -> bool:
         """Whether it says so."""
+        try:
+            OperatorClient(self.admin_url, timeout=5).call("GET", "/readyz")
+        except Refusal:
+            return False
+        return True
 
     def start(self, timeout: float = 60.0) -> float:
         """Start it and wait until it is ready; the seconds that took."""
         began = time.perf_counter()
-        out: IO[bytes]
         with open(self.log, "ab") as out:
             environment = os.environ | self.settings.environment()
             self._process = subprocess.Popen(self._command, env=environment, stdout=out, stderr=out)
@@ -92,21 +104,8 @@ class ServerProcess(OwnProcess):
     role = "server"
 
     @property
-    def url(self) -> str:
-        """Of devices and invite pages."""
-        return address(self.settings.host, self.settings.port)
-
-    @property
     def admin_url(self) -> str:
-        """Of operators, health and metrics."""
         return self.settings.admin_url
-
-    def is_ready(self) -> bool:
-        try:
-            OperatorClient(self.admin_url, timeout=5).call("GET", "/readyz")
-        except Refusal:
-            return False
-        return True
 
     def _end(self, number: signal.Signals) -> int:
         was_alive = self._process is not None

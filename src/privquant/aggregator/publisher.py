@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from privquant.aggregator.campaign_protocol import CampaignProtocol
 from privquant.aggregator.pace import at_a_time
@@ -22,22 +23,19 @@ from privquant.messages import Query
 _AHEAD = 8  # times as many as are in flight may come while the next queries are computed
 
 
+@dataclass(eq=False)
 class Publisher:
-    """Keeps one protocol per open campaign; after a restart it is made again from the counts."""
+    """Keeps one protocol per open campaign; after a restart it is made again from the counts.
 
-    def __init__(
-        self,
-        store: DeviceStore,
-        on_publish: Callable[[str], Awaitable[None]],
-        on_counts: Callable[[int, list[Counts]], Awaitable[None]] | None = None,
-        *,
-        pause: float = 20.0,
-    ) -> None:
-        """pause: a publishing that took a second is followed by so many without one, unless devices wait for it."""
-        self._pause = pause
-        self._store = store
-        self._on_publish = on_publish
-        self._on_counts = on_counts
+    pause: a publishing that took a second is followed by so many without one, unless devices wait for it.
+    """
+
+    _store: DeviceStore
+    _on_publish: Callable[[str], Awaitable[None]]
+    _on_counts: Callable[[int, list[Counts]], Awaitable[None]] | None = None
+    pause: float = 20.0
+
+    def __post_init__(self) -> None:
         self._protocols: dict[str, CampaignProtocol] = {}
         self._due: dict[str, int] = {}
         self._soonest: dict[str, float] = {}
@@ -56,7 +54,7 @@ class Publisher:
                 began = time.monotonic()
                 await self._publish(row)
                 ended = time.monotonic()
-                self._soonest[row.id] = ended + self._pause * (ended - began)
+                self._soonest[row.id] = ended + self.pause * (ended - began)
         for gone in set(self._protocols) - {row.id for row in rows}:
             del self._protocols[gone]
             self._due.pop(gone, None)

@@ -59,14 +59,19 @@ class RequestRefused(Exception):
         self.reply = problem(code, detail, retry_after, allow)
 
 
-def refusal_of(error: Exception) -> Reply:
-    """What is answered to a message that is refused, forged or malformed, or that the store could not take."""
+def refusal_of(error: Exception) -> tuple[str, Reply]:
+    """Reason and answer to a message that is refused, forged or malformed, or that the store could not take."""
     if isinstance(error, RequestRefused):
-        return error.reply
+        return error.code, error.reply
     if isinstance(error, wire.WireError):
-        forged = isinstance(error, wire.SignatureError)
-        return problem("forged-signature" if forged else "malformed", str(error))
-    return problem("unavailable")
+        code = "forged-signature" if isinstance(error, wire.SignatureError) else "malformed"
+        return code, problem(code, str(error))
+    return "unavailable", problem("unavailable")
+
+
+def check_method(route: wire.Route, method: str) -> None:
+    if method != route.method and (method, route.method) != ("HEAD", "GET"):
+        raise RequestRefused("method-not-allowed", f"this address takes {route.method}", allow=route.method)
 
 
 def problem(code: str, detail: str = "", retry_after: int | None = None, allow: str | None = None) -> Reply:

@@ -139,15 +139,11 @@ class _Server(ServiceServer):
 
 def _database_answers(settings: Settings) -> None:
     """A database that is not there is said in one line, and not by a traceback in the log."""
-    from privquant.aggregator.store.migrate import open_engine
+    from privquant.aggregator.store.migrate import untouched
 
     async def look() -> None:
-        engine = open_engine(settings)
-        try:
-            async with asyncio.timeout(_DATABASE_SECONDS), engine.connect():
-                pass
-        finally:
-            await engine.dispose()
+        async with untouched(settings) as engine, asyncio.timeout(_DATABASE_SECONDS), engine.connect():
+            pass
 
     try:
         asyncio.run(look())
@@ -163,15 +159,11 @@ def _database_answers(settings: Settings) -> None:
 
 def _no_campaigns_yet(settings: Settings) -> None:
     """A server without keys may make one, but not beside campaigns that another key has signed."""
-    from privquant.aggregator.store.migrate import opened
+    from privquant.aggregator.store.migrate import on_store
     from privquant.aggregator.store.operator_queries import issuers
 
-    async def look() -> list[str]:
-        async with opened(settings) as engine:
-            return await issuers(engine)
-
     try:
-        needed = asyncio.run(look())
+        needed = on_store(settings, issuers)
     except Exception as error:
         raise StartFailed(cause_of(error)) from error
     if needed:

@@ -21,7 +21,7 @@ from privquant.aggregator.campaign_cache import CampaignCache, CampaignView
 from privquant.aggregator.causes import Unavailable
 from privquant.aggregator.keys import KeyRing, KeyUnusable, seal_key
 from privquant.aggregator.logs import say
-from privquant.aggregator.replies import Reply, RequestRefused, refusal_of
+from privquant.aggregator.replies import Reply, RequestRefused, check_method, refusal_of
 from privquant.aggregator.shuffle_promise import terms_of
 from privquant.aggregator.shuffle_protocol import ANNOUNCED, COUNTED, RoundRow, build_shuffled
 from privquant.aggregator.store.operator_queries import reading, writing
@@ -46,8 +46,7 @@ class BatchRoutes:
     async def handle(self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody) -> Reply:
         """One request, one reply; nothing that is sent raises."""
         try:
-            if method != route.method:
-                raise RequestRefused("method-not-allowed", f"this address takes {route.method}", allow=route.method)
+            check_method(route, method)
             view = await self._cache.view(identity)
             if view is None or view.manifest.shuffle is None:
                 raise RequestRefused("unknown-campaign")
@@ -56,7 +55,7 @@ class BatchRoutes:
                 return await self._notice(view, sent)
             return await self._batch(view, sent)
         except (RequestRefused, wire.WireError, Unavailable, KeyUnusable, SQLAlchemyError, OSError) as error:
-            return refusal_of(error)
+            return refusal_of(error)[1]
 
     async def _round(self, view: CampaignView, number: int) -> RoundRow:
         async with reading(self._engine) as db:

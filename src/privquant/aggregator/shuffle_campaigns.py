@@ -5,17 +5,15 @@ Tokens are not among it: they are issued on the shuffler's side.
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from privquant import wire
 from privquant.aggregator import shuffle_rounds
-from privquant.aggregator.alarms import EXAMPLE, alarms
+from privquant.aggregator.alarms import alarms, poisoning
 from privquant.aggregator.peer import check_peer
 from privquant.aggregator.shuffle_plan import ShuffleDraft, planned_rounds
 from privquant.aggregator.shuffle_promise import check_rounds, promise, terms_of
@@ -29,11 +27,8 @@ from privquant.aggregator.shuffle_protocol import (
     thresholds_again,
 )
 from privquant.aggregator.store.base import Counts
-from privquant.aggregator.store.operator_queries import reading
 from privquant.domain import Domain
 from privquant.messages import Estimate, Query
-from privquant.planning.statement import liars_in_a_run
-from privquant.privacy.coin import real_epsilon
 
 
 def shuffled_terms(
@@ -70,6 +65,23 @@ class Looked:
     def estimates(self) -> list[dict[str, Any]]:
         return estimates_shown(folded(self.manifest, self.rows).estimates())
 
+    def rounds(self) -> list[dict[str, Any]]:
+        """As JSON, each with the number it needed."""
+        terms = terms_of(self.manifest)
+        return [
+            {
+                "round": row.round,
+                "state": row.state,
+                "threshold": str(row.threshold),
+                "needed": terms.rounds[row.round].batch,
+                "reports": row.reports,
+                "opened": row.answered,
+                "extended": row.extended,
+                "batch": row.batch,
+            }
+            for row in self.rows
+        ]
+
     def ended(self, state: str) -> int:
         return sum(row.state == state for row in self.rows)
 
@@ -94,20 +106,13 @@ def counts_shown(counts: Iterable[Counts]) -> list[dict[str, Any]]:
     ]
 
 
-async def look(engine: AsyncEngine, number: int, manifest: wire.Manifest) -> Looked:
-    async with reading(engine) as db:
-        return Looked(manifest, await shuffle_rounds.read_rounds(db, number))
+async def look(db: AsyncConnection, number: int, manifest: wire.Manifest) -> Looked:
+    return Looked(manifest, await shuffle_rounds.read_rounds(db, number))
 
 
-async def shown(engine: AsyncEngine, number: int, manifest: wire.Manifest) -> dict[str, Any]:
+def shown(found: Looked) -> dict[str, Any]:
     """What `show` has of a shuffled campaign beyond id and state."""
-    found = await look(engine, number, manifest)
-    return await asyncio.to_thread(_shown, found)
-
-
-def _shown(found: Looked) -> dict[str, Any]:
     manifest, terms = found.manifest, terms_of(found.manifest)
-    least = max(row.coin for row in terms.rounds)  # liars weigh the most where the coin flips the most
     guarantee = promise(manifest)
     alarmed = alarms(manifest, found.counts)
     unopened = sum(row.reports - row.answered for row in found.rows if row.state == COUNTED)
@@ -125,7 +130,7 @@ def _shown(found: Looked) -> dict[str, Any]:
         "epsilon": guarantee.epsilon,
         "estimates": found.estimates(),
         "privacy": str(guarantee),
-        "poisoning": liars_in_a_run(EXAMPLE, epsilon=real_epsilon(least), quantiles=manifest.quantiles),
+        "poisoning": poisoning(manifest),
         "alarms": alarmed,
         "shuffle": {
             "shuffler": terms.address,
@@ -137,7 +142,7 @@ def _shown(found: Looked) -> dict[str, Any]:
             "dropped_rounds": found.ended(DROPPED),
             "dropped_reports": sum(row.reports for row in found.rows if row.state == DROPPED),
             "standing": standing(found),
-            "rounds": [_round(row, terms.rounds[row.round].batch) for row in found.rows],
+            "rounds": found.rounds(),
         },
     }
 
@@ -157,43 +162,13 @@ def standing(found: Looked) -> str:
     return f"{ended}{lost}; round {open_round.round} waits for {needed:,} reports at the shuffler{more}"
 
 
-def _round(row: RoundRow, needed: int) -> dict[str, Any]:
-    return {
-        "round": row.round,
-        "state": row.state,
-        "threshold": str(row.threshold),
-        "needed": needed,
-        "reports": row.reports,
-        "opened": row.answered,
-        "extended": row.extended,
-        "batch": row.batch,
-    }
+def exported(found: Looked) -> dict[str, Any]:
+    """Rounds and estimates."""
+    return {"counts": counts_shown(found.counts), "estimates": found.estimates(), "rounds": found.rounds()}
 
 
-async def exported(engine: AsyncEngine, number: int, manifest: wire.Manifest, envelope: bytes) -> dict[str, Any]:
-    """Manifest, rounds and estimates."""
-    found = await look(engine, number, manifest)
-
-    def form() -> dict[str, Any]:
-        return {
-            "envelope": json.loads(envelope),
-            "counts": counts_shown(found.counts),
-            "estimates": found.estimates(),
-            "rounds": [_round(row, terms_of(manifest).rounds[row.round].batch) for row in found.rows],
-        }
-
-    return await asyncio.to_thread(form)
-
-
-async def verified(
-    engine: AsyncEngine, number: int, manifest: wire.Manifest, served: dict[Query, tuple[int, int]]
-) -> dict[str, Any]:
+def verified(found: Looked, served: dict[Query, tuple[int, int]]) -> dict[str, Any]:
     """Rebuild everything from the rounds and compare: counts, batches, announcements, every question asked."""
-    found = await look(engine, number, manifest)
-    return await asyncio.to_thread(_verified, found, served)
-
-
-def _verified(found: Looked, served: dict[Query, tuple[int, int]]) -> dict[str, Any]:
     manifest, rows, terms = found.manifest, found.rows, terms_of(found.manifest)
     same_counts = served == {row.query: (row.answered, row.ones) for row in found.counts}
     counted = [row for row in rows if row.state == COUNTED]
@@ -205,13 +180,12 @@ def _verified(found: Looked, served: dict[Query, tuple[int, int]]) -> dict[str, 
     return {
         "ok": same_counts and whole and once and nothing and in_order and _chain(manifest, rows) and same_questions,
         "reports": sum(row.reports for row in counted),
-        "spent_tokens": 0,
         "counts_agree": same_counts,
         "estimates_agree": same_questions,
         "estimates": found.estimates(),
         "batches_agree": whole and once and nothing and in_order,
         "announcements_agree": _chain(manifest, rows),
-        "rounds": [_round(row, terms.rounds[row.round].batch) for row in rows],
+        "rounds": found.rounds(),
     }
 
 

@@ -33,20 +33,9 @@ async def announce(engine: AsyncEngine, campaign: int, number: int, threshold: i
     """Write an announcement down; False if the round has one."""
     try:
         async with writing(engine) as db:
-            await db.execute(
-                insert(_table).values(
-                    campaign=campaign,
-                    round=number,
-                    threshold=threshold,
-                    envelope=envelope,
-                    state=ANNOUNCED,
-                    noted=0,
-                    extended=0,
-                    reports=0,
-                    answered=0,
-                    ones=0,
-                )
-            )
+            said = {"campaign": campaign, "round": number, "threshold": threshold, "envelope": envelope}
+            nothing_yet = dict.fromkeys(("noted", "extended", "reports", "answered", "ones"), 0)
+            await db.execute(insert(_table).values(**said, state=ANNOUNCED, **nothing_yet))
     except IntegrityError:
         return False
     return True

@@ -36,11 +36,16 @@ def check_copy(file: Path, consequence: str) -> None:
         raise InvalidInput(f"{file}: {error}; {consequence}") from error
 
 
-def copy_out(file: Path, keys: Path, target: Path, settle: Callable[[Path], None] = lambda copy: None) -> None:
+def copy_out(
+    file: Path, keys: Path, target: Path, it: str, settle: Callable[[Path], None] = lambda copy: None
+) -> None:
     """Copy both into the new folder `target`, readable by its owner alone, also while the file is in use.
 
-    settle: what is done to the copy before it may pass for one.
+    it: what is not copied if it is damaged. settle: what is done to the copy before it may pass for one.
     """
+    if target.exists():
+        raise InvalidInput(f"{target} exists already; a backup makes a new folder")
+    check_copy(file, f"{it} is not copied")
     target.mkdir(parents=True, mode=0o700)
     try:
         copy = target / file.name
@@ -55,11 +60,23 @@ def copy_out(file: Path, keys: Path, target: Path, settle: Callable[[Path], None
         raise
 
 
-def put_back(source: Path, file: Path, keys: Path) -> None:
-    """Make the copy in the folder `source` the file and the keys of a server that has none."""
+def put_back(
+    source: Path, file: Path, keys: Path, of: str, there: str, check: Callable[[Path], None] = lambda copy: None
+) -> None:
+    """Make the copy in the folder `source` the file and the keys of a server that has none.
+
+    of: whose backup it is to be. there: what a folder that is not empty has. check: what is looked at besides.
+    """
+    copy = source / file.name
+    if not copy.is_file() or not (source / "keys" / "current").is_file():
+        raise InvalidInput(f"{source} is not a {of}backup: it lacks {copy.name} or keys/current")
+    if file.exists() or keys.exists():
+        raise InvalidInput(f"{file.parent} has a {there} already; restore into an empty folder")
+    check_copy(copy, "nothing is restored")
+    check(copy)
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     _copy_keys(source / "keys", keys)
-    shutil.copy2(source / file.name, file)
+    shutil.copy2(copy, file)
     file.chmod(0o600)
 
 

@@ -15,6 +15,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from privquant.aggregator import metrics
 from privquant.aggregator.bodies import Hangup
@@ -34,17 +35,16 @@ AskFor = Callable[[Pace | None], Awaitable[Pin | Admit]]
 """What is asked of the store under this pace."""
 
 
+@dataclass(eq=False)
 class Turns:
-    """Who is asked next, of those who came to this process."""
+    """Who is asked next, of those who came to this process. alone: whether no other serves these campaigns."""
 
-    def __init__(
-        self, cache: CampaignCache, group: GroupCommit[Ask, AskResult], store: DeviceStore, *, alone: bool = True
-    ) -> None:
-        """alone: whether no other process serves these campaigns."""
-        self._cache = cache
-        self._group = group
-        self._store = store
-        self._alone = alone
+    _cache: CampaignCache
+    _group: GroupCommit[Ask, AskResult]
+    _store: DeviceStore
+    alone: bool = True
+
+    def __post_init__(self) -> None:
         self._room = WaitingRoom()
         self._calls: dict[Seat, asyncio.Future[bool]] = {}
         self._views: dict[int, CampaignView] = {}
@@ -143,7 +143,7 @@ class Turns:
         """
         await self._cache.refresh_one(identity)
         for view in list(self._views.values()):
-            if view.id == identity and self._alone:
+            if view.id == identity and self.alone:
                 await self._look_at(view)
 
     async def _look_at(self, view: CampaignView) -> None:

@@ -25,25 +25,7 @@ _AMPLE = 10  # more invites than this many for each person planned is likely a s
 Server = Annotated[str, typer.Option(envvar="PRIVQUANT_SERVER", help="Address of the server's admin port.")]
 HERE = "http://127.0.0.1:8471"
 
-
-def register(app: typer.Typer) -> None:
-    group = typer.Typer(no_args_is_help=True, help="Campaigns: over the API of a running server (PRIVQUANT_TOKEN).")
-    group.command("create")(create)
-    group.command("list")(show_all)
-    group.command("show")(show)
-    group.command("invites")(invites)
-    group.command("link")(link)
-    for name, text in (
-        ("pause", "Hand out no questions; answers to questions handed out still count."),
-        ("resume", "Hand out questions again."),
-    ):
-        group.command(name, help=text)(_turn(name))
-    group.command("close")(close)
-    group.command("export")(export)
-    group.command("merge")(merge)
-    group.command("verify")(verify)
-    group.command("delete")(delete)
-    app.add_typer(group, name="campaign")
+HELP = "Campaigns: over the API of a running server (PRIVQUANT_TOKEN)."
 
 
 def create(
@@ -134,7 +116,7 @@ def create(
     typer.echo(made["id"])
 
 
-def show_all(as_json: AsJson = False, server: Server = HERE) -> None:
+def list_(as_json: AsJson = False, server: Server = HERE) -> None:
     """List campaigns."""
     found = call(server, "GET", "/v1/campaigns")
     if as_json:
@@ -264,12 +246,18 @@ def link(campaign: Identity, places: Places, code: WithCode = False, server: Ser
         typer.echo(f"code: {made['code'][:4]}-{made['code'][4:]}")
 
 
-def _turn(name: str) -> Any:
-    def turn(campaign: Identity, server: Server = HERE) -> None:
-        answer = call(server, "POST", f"/v1/campaigns/{_whole(server, campaign)}/{name}")
-        typer.echo(answer["state"])
+def pause(campaign: Identity, server: Server = HERE) -> None:
+    """Hand out no questions; answers to questions handed out still count."""
+    _turn(server, _whole(server, campaign), "pause")
 
-    return turn
+
+def resume(campaign: Identity, server: Server = HERE) -> None:
+    """Hand out questions again."""
+    _turn(server, _whole(server, campaign), "resume")
+
+
+def _turn(server: str, identity: str, act: str) -> None:
+    typer.echo(call(server, "POST", f"/v1/campaigns/{identity}/{act}")["state"])
 
 
 def close(campaign: Identity, yes: Yes = False, server: Server = HERE) -> None:
@@ -277,7 +265,7 @@ def close(campaign: Identity, yes: Yes = False, server: Server = HERE) -> None:
     identity = _whole(server, campaign)
     if not yes:
         typer.confirm(f"Close {identity} for good?", abort=True)
-    typer.echo(call(server, "POST", f"/v1/campaigns/{identity}/close")["state"])
+    _turn(server, identity, "close")
 
 
 def export(campaign: Identity, server: Server = HERE) -> None:
@@ -417,3 +405,6 @@ def _whole(server: str, start: str) -> str:
     if len(found) > 1:
         raise InvalidInput(f"{len(found)} campaigns have an id that starts with {start!r}; give more of it")
     return str(found[0])
+
+
+COMMANDS = (create, list_, show, invites, link, pause, resume, close, export, merge, verify, delete)

@@ -26,26 +26,11 @@ Data = Annotated[Path | None, typer.Option(help="The server's data folder.", sho
 Database = Annotated[str | None, typer.Option(help="postgresql://... if the store is there.", show_default=False)]
 
 
+HELP = "Operators, signing keys, backup: on the server's own machine."
+
+
 class StoreFailed(PrivquantError):
     """The store or the keys of this machine cannot be used."""
-
-
-def register(app: typer.Typer) -> None:
-    group = typer.Typer(no_args_is_help=True, help="Operators, signing keys, backup: on the server's own machine.")
-    commands: dict[str, Callable[..., None]] = {
-        "add": add,
-        "list": show,
-        "remove": remove,
-        "audit": audit,
-        "key": key,
-        "rotate-key": rotate_key,
-        "backup": backup,
-        "restore": restore,
-        "schema": schema,
-    }
-    for name, command in commands.items():
-        group.command(name)(_in_one_line(command))
-    app.add_typer(group, name="operator")
 
 
 def _in_one_line(command: Callable[..., None]) -> Callable[..., None]:
@@ -80,7 +65,7 @@ def add(
     typer.echo(_on_store(settings, lambda engine: add_operator(engine, name, role)))
 
 
-def show(data: Data = None, database: Database = None) -> None:
+def list_(data: Data = None, database: Database = None) -> None:
     """List operators."""
     from privquant.aggregator.operators import list_operators
 
@@ -157,18 +142,15 @@ def schema(
     database: Database = None,
 ) -> None:
     """Say whether the tables fit this version; exit code 1 if not. With --to, turn them back for an older one."""
-    from privquant.aggregator.store.migrate import open_engine, schema_of, turn_back
+    from privquant.aggregator.store.migrate import schema_of, turn_back, untouched
 
     settings = _existing(data, database)
 
     async def run() -> tuple[str | None, list[str]]:
-        engine = open_engine(settings)
-        try:
+        async with untouched(settings) as engine:
             if to is not None:
                 await turn_back(engine, to)
             return await schema_of(engine)
-        finally:
-            await engine.dispose()
 
     if to is not None and not yes:
         typer.confirm(f"Stop all servers first. Turn the tables back to {to}, and lose what was added?", abort=True)
@@ -210,10 +192,10 @@ def _with_keys(data: Path | None) -> Settings:
 
 
 def _on_store(settings: Settings, work: Callable[[AsyncEngine], Awaitable[T]]) -> T:
-    from privquant.aggregator.store.migrate import opened
+    from privquant.aggregator.store.migrate import on_store
 
-    async def run() -> T:
-        async with opened(settings) as engine:
-            return await work(engine)
+    return on_store(settings, work)
 
-    return asyncio.run(run())
+
+_ALL = (add, list_, remove, audit, key, rotate_key, backup, restore, schema)
+COMMANDS = tuple(_in_one_line(command) for command in _ALL)

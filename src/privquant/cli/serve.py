@@ -58,30 +58,14 @@ def serve(
     PRIVQUANT_... (PRIVQUANT_DATABASE, PRIVQUANT_PORT, ...), or in a file (--config). Stop with Ctrl-C or SIGTERM:
     requests in hand are finished first.
     """
+    given = dict(locals())  # each option has the name of its setting
     try:
         from privquant.aggregator.server import run
     except ImportError as error:
         raise MissingDependency("the aggregator", error.name or "fastapi", "service") from error
     from privquant.aggregator.settings import settings_from
 
-    settings = settings_from(
-        {
-            "config": config,
-            "data": data,
-            "database": database,
-            "keys_folder": keys_folder,
-            "host": host,
-            "port": port,
-            "admin_host": admin_host,
-            "admin_port": admin_port,
-            "public_url": public_url,
-            "workers": workers,
-            "lease_minutes": lease_minutes,
-            "grace_minutes": grace_minutes,
-            "snapshot_reports": snapshot_reports,
-            "log_level": log_level,
-        }
-    )
+    settings = settings_from(given)
     settings.check_reachable()
     typer.echo(f"privquant starts, to serve {settings.url}; for operators {settings.admin_url}", err=True)
     raise typer.Exit(run(settings))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,29 +29,7 @@ Data = Annotated[Path | None, typer.Option(help="The shuffler's data folder.", s
 Url = Annotated[
     str | None, typer.Option(help="Where devices reach this shuffler, e.g. https://shuffle.example.org.")
 ]
-
-
-def register(app: typer.Typer) -> None:
-    group = typer.Typer(
-        no_args_is_help=True,
-        help="The shuffler: tokens, sealed reports, whole rounds. On its own machine, at another party.",
-    )
-    commands: dict[str, Callable[..., None]] = {
-        "serve": serve,
-        "key": key,
-        "join": join,
-        "list": show_all,
-        "show": show,
-        "invites": invites,
-        "link": link,
-        "close": close,
-        "delete": delete,
-        "backup": backup,
-        "restore": restore,
-    }
-    for name, command in commands.items():
-        group.command(name)(command)
-    app.add_typer(group, name="shuffler")
+HELP = "The shuffler: tokens, sealed reports, whole rounds. On its own machine, at another party."
 
 
 def serve(
@@ -72,17 +49,9 @@ def serve(
 
     Every setting can be given in the environment as PRIVQUANT_SHUFFLER_... too.
     """
+    given = dict(locals())  # each option has the name of its setting
     from privquant.shuffler.server import run
 
-    given = {
-        "data": data,
-        "host": host,
-        "port": port,
-        "public_url": public_url,
-        "lease_seconds": lease_seconds,
-        "retry_seconds": retry_seconds,
-        "log_level": log_level,
-    }
     settings = _settings(given)
     typer.echo(f"the shuffler at {settings.url}, its data in {settings.data.resolve()}", err=True)
     run(settings)
@@ -137,7 +106,7 @@ def join(
     typer.echo(manifest.id)
 
 
-def show_all(data: Data = None) -> None:
+def list_(data: Data = None) -> None:
     """List the campaigns that are shuffled here."""
     from privquant.shuffler.database import opened
     from privquant.shuffler.invites import joined
@@ -290,3 +259,6 @@ def _existing(data: Path | None) -> Settings:
     if not settings.file.exists():
         raise InvalidInput(f"there is no shuffler's data in {settings.data.resolve()}; give its folder with --data")
     return settings
+
+
+COMMANDS = (serve, key, join, list_, show, invites, link, close, delete, backup, restore)

@@ -108,14 +108,14 @@ class Device:
         def throw(so_far: Sequence[Answer]) -> Answer:
             # Again, now under the lock: another process may have answered while this one was asking.
             limits.check_budget(rule, campaign, manifest.measurement, question.costs, so_far)
-            return question.answer(respond(Coin(question.coin), index, question.threshold))
+            return question.answers[respond(Coin(question.coin), index, question.threshold)]
 
         return self.ledger.prepare(manifest.measurement, campaign, throw)
 
     def _send(self, rule: Rule, caller: Caller, answer: Answer) -> Receipt:
         response = caller.call(wire.REPORTS, answer.campaign, _report(answer))
         try:
-            status = (wire.parse_receipt if answer.shuffled is None else wire.parse_accepted)(response.body)
+            status = (wire.COUNTED if answer.shuffled is None else wire.ACCEPTED).parse(response.body)
         except wire.WireError as error:
             raise TryLater(
                 "bad-acknowledgement", f"the server's acknowledgement cannot be read: {error}"
@@ -181,6 +181,6 @@ def _claim(invite: wire.Invite, link: str, token: str, caller: Caller) -> None:
     body = wire.Claim(link, wire.token_hash(token), invite.code).to_bytes()
     response = caller.call(wire.CLAIMS, invite.campaign_id, body)
     try:
-        wire.parse_claim_receipt(response.body)
+        wire.CLAIMED.parse(response.body)
     except wire.WireError as error:
         raise QuestionRefused("question-malformed", f"the answer to a claim cannot be read: {error}") from error

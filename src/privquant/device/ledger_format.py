@@ -27,12 +27,11 @@ from privquant.device.answer_states import Event, IllegalStep, State, step
 from privquant.device.refusals import LedgerRefused
 from privquant.errors import InvalidInput
 from privquant.privacy.coin import check_flip_threshold
-from privquant.wire import MAX_ROUNDS, WireError, check_address, sealed_from_wire
+from privquant.wire import MAX_ROUNDS, WireError, check_address, is_hex, sealed_from_wire
 
 VERSION = 1
 _START = "0" * 64
 _FILE = "privquant ledger"
-_SECRET = re.compile(r"[0-9a-f]{64}")
 _OPENING = b'{"file":"privquant ledger",'
 _HASH = re.compile(rb"[0-9a-f]{1,64}")
 
@@ -205,7 +204,7 @@ def _read_header(record: Any) -> bytes:
             f"the ledger has version {record.get('version')!r} and this device reads version {VERSION}",
         )
     secret = record.get("secret")
-    if len(record) != 3 or not isinstance(secret, str) or not _SECRET.fullmatch(secret):
+    if len(record) != 3 or not is_hex(secret, 64):
         raise LedgerRefused("ledger-corrupt", "the ledger's first record has unknown fields")
     return bytes.fromhex(secret)
 

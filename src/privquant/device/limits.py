@@ -39,11 +39,12 @@ def check_campaign(rule: Rule, manifest: Manifest) -> None:
 
 def check_coin(rule: Rule, flips: int) -> None:
     if not spending.keeps(rule.max_units, flips):
-        raise PolicyRefused(
-            "epsilon-per-answer",
-            f"an answer would cost epsilon {shown(spending.cost(flips))}, the policy allows "
-            f"{shown(rule.max_units)}",
-        )
+        raise _too_dear(rule, spending.cost(flips))
+
+
+def _too_dear(rule: Rule, units: int) -> PolicyRefused:
+    text = f"an answer would cost epsilon {shown(units)}, the policy allows {shown(rule.max_units)}"
+    return PolicyRefused("epsilon-per-answer", text)
 
 
 def shuffle_rule(rule: Rule) -> ShuffleRule:
@@ -59,10 +60,7 @@ def shuffle_rule(rule: Rule) -> ShuffleRule:
 def check_shuffled(rule: Rule, trusted: ShuffleRule, costs: Spent, flips: int) -> None:
     """What one shuffled answer may cost: epsilon, delta, and the coin's own epsilon."""
     if costs.epsilon > rule.max_units:
-        raise PolicyRefused(
-            "epsilon-per-answer",
-            f"an answer would cost epsilon {shown(costs.epsilon)}, the policy allows {shown(rule.max_units)}",
-        )
+        raise _too_dear(rule, costs.epsilon)
     if costs.delta > trusted.max_delta_units:
         raise PolicyRefused(
             "delta-per-answer",

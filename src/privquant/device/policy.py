@@ -166,15 +166,13 @@ def _rule_from_dict(name: str, form: Any) -> Rule:
     if not isinstance(form["domain"], Mapping):
         raise InvalidInput(f"{what}: domain must be a table, e.g. {{kind = 'integers', low = 0, high = 100}}")
     try:
-        shuffle = _shuffle_from_dict(form["shuffle"], what) if "shuffle" in form else None
+        shuffle = None
+        if "shuffle" in form:
+            _check_fields(form["shuffle"], f"{what}, shuffle", *_fields_of(ShuffleRule))
+            shuffle = ShuffleRule(**form["shuffle"])
         return Rule(**{**form, "domain": _domain_of(form["domain"]), "shuffle": shuffle})
     except InvalidInput as error:
         raise InvalidInput(f"{what}: {error}") from error
-
-
-def _shuffle_from_dict(form: Any, what: str) -> ShuffleRule:
-    _check_fields(form, f"{what}, shuffle", *_fields_of(ShuffleRule))
-    return ShuffleRule(**form)
 
 
 def _fields_of(rule: type[Rule | ShuffleRule]) -> tuple[set[str], set[str]]:

@@ -1,12 +1,12 @@
 """Getting the question: what a token is asked, checked before the value takes part in anything.
 
-A question knows what an answer to it costs and how a bit becomes the `Answer` that the ledger keeps: beside a
-ticket in the local trust model, sealed to the aggregator in the shuffled one. Both bits take the same way.
+A question knows what an answer to it costs, and the `Answer` that the ledger keeps of either bit: beside a ticket
+in the local trust model, sealed to the aggregator in the shuffled one. Both bits take the same way.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from privquant import wire
 from privquant.device import spending
@@ -19,76 +19,27 @@ from privquant.device.retries import Caller
 from privquant.device.spending import Spent
 
 
-@dataclass(frozen=True, slots=True)
-class LocalQuestion:
-    """A threshold and its ticket; the coin is the manifest's."""
+class Question(NamedTuple):
+    """A threshold, the coin for it, and what an answer costs.
 
-    manifest: wire.Manifest
-    campaign: str
-    token: str
-    ticket: wire.Ticket
-
-    @property
-    def threshold(self) -> int:
-        return self.ticket.threshold
-
-    @property
-    def coin(self) -> int:
-        return self.manifest.flip_threshold
-
-    @property
-    def costs(self) -> Spent:
-        return spending.local(self.coin)
-
-    def answer(self, bit: int) -> Answer:
-        return Answer(
-            self.manifest.measurement, self.campaign, self.coin, self.threshold, bit, self.token, self.ticket.ticket
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class ShuffledQuestion:
-    """A round: its threshold by the announcement, its coin by the manifest.
-
-    batch: the honest reports that it was checked with. sealed: a zero and a one, made before the coin is thrown, so
-    that a key which cannot seal is found out in time; one of them is ever used.
+    answers: what the ledger keeps of a zero and of a one. Both are made before the coin is thrown, so that a key
+    which cannot seal is found out in time; one of them is ever used.
     """
 
-    manifest: wire.Manifest
-    terms: wire.Shuffle
-    campaign: str
-    token: str
-    round: int
     threshold: int
-    batch: int
-    sealed: tuple[str, str]
-
-    @property
-    def coin(self) -> int:
-        return self.terms.rounds[self.round].coin
-
-    @property
-    def costs(self) -> Spent:
-        return spending.shuffled(self.manifest.epsilon, self.terms.delta, self.coin)
-
-    def answer(self, bit: int) -> Answer:
-        costs, sealed = self.costs, self.sealed[bit]
-        more = Shuffled(self.round, sealed, self.terms.address, costs.epsilon, costs.delta, self.batch)
-        asked = (self.manifest.measurement, self.campaign, self.coin, self.threshold)
-        return Answer(*asked, bit, self.token, "", shuffled=more)
-
-
-Question = LocalQuestion | ShuffledQuestion
+    coin: int
+    costs: Spent
+    answers: tuple[Answer, Answer]
 
 
 def ask(rule: Rule, manifest: wire.Manifest, campaign: str, token: str, caller: Caller, ledger: Ledger) -> Question:
     """The question for this token."""
     if manifest.shuffle is None:
-        return LocalQuestion(manifest, campaign, token, _ticket(campaign, manifest, token, caller))
-    return _round(rule, manifest, campaign, token, caller, ledger)
+        return _ticket(manifest, campaign, token, caller)
+    return _round(rule, manifest, manifest.shuffle, campaign, token, caller, ledger)
 
 
-def _ticket(campaign: str, manifest: wire.Manifest, token: str, caller: Caller) -> wire.Ticket:
+def _ticket(manifest: wire.Manifest, campaign: str, token: str, caller: Caller) -> Question:
     response = caller.call(wire.QUERY, campaign, wire.query_request(token))
     try:
         ticket = wire.Ticket.parse(response.body)
@@ -100,14 +51,21 @@ def _ticket(campaign: str, manifest: wire.Manifest, token: str, caller: Caller) 
             "threshold",
             f"threshold {ticket.threshold} is outside the domain's 0 .. {manifest.domain.size - 2}",
         )
-    return ticket
+    coin = manifest.flip_threshold
+    asked = (manifest.measurement, campaign, coin, ticket.threshold)
+    zero, one = (Answer(*asked, bit, token, ticket.ticket) for bit in (0, 1))
+    return Question(ticket.threshold, coin, spending.local(coin), (zero, one))
 
 
 def _round(
-    rule: Rule, manifest: wire.Manifest, campaign: str, token: str, caller: Caller, ledger: Ledger
-) -> ShuffledQuestion:
-    terms = manifest.shuffle
-    assert terms is not None
+    rule: Rule,
+    manifest: wire.Manifest,
+    terms: wire.Shuffle,
+    campaign: str,
+    token: str,
+    caller: Caller,
+    ledger: Ledger,
+) -> Question:
     response = caller.call(wire.ROUND_QUERY, campaign, wire.query_request(token))
     try:
         found = wire.RoundAnswer.parse(response.body, manifest)
@@ -126,8 +84,15 @@ def _round(
             "tell who runs the shuffler",
         )
     batch = check_round(manifest, terms, round, shuffle_rule(rule).share)
-    sealed = _sealed(terms, campaign, round, threshold)
-    return ShuffledQuestion(manifest, terms, campaign, token, round, threshold, batch, sealed)
+    coin = terms.rounds[round].coin
+    costs = spending.shuffled(manifest.epsilon, terms.delta, coin)
+    asked = (manifest.measurement, campaign, coin, threshold)
+    more = (
+        Shuffled(round, sealed, terms.address, costs.epsilon, costs.delta, batch)
+        for sealed in _sealed(terms, campaign, round, threshold)
+    )
+    zero, one = (Answer(*asked, bit, token, "", shuffled=each) for bit, each in enumerate(more))
+    return Question(threshold, coin, costs, (zero, one))
 
 
 def _sealed(terms: wire.Shuffle, campaign: str, round: int, threshold: int) -> tuple[str, str]:

@@ -7,16 +7,14 @@ of its own here; so has delta.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from decimal import Decimal
 
 from privquant.device import spending
 from privquant.errors import InvalidInput
+from privquant.wire import is_hex
 
 Number = int | float | str | Decimal
-
-_KEY = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ class ShuffleRule:
 
 def check_pinned(key: object, name: str) -> None:
     """A pinned key is left out, a public key or a fingerprint."""
-    if key is not None and (not isinstance(key, str) or not _KEY.fullmatch(key)):
+    if key is not None and not is_hex(key, 64) and not is_hex(key, 32):
         raise InvalidInput(
             f"{name} must be a public key (64 lower-case hex digits) or its fingerprint (32), got {key!r}"
         )

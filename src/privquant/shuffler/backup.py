@@ -13,31 +13,22 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from privquant.aggregator.sqlite_copy import check_copy, copy_out, put_back, read_only
+from privquant.aggregator.one_writer import connect
+from privquant.aggregator.sqlite_copy import copy_out, put_back, read_only
 from privquant.errors import InvalidInput
 from privquant.shuffler import batching
-from privquant.shuffler.database import CLOSING, OPEN, connect, transaction
+from privquant.shuffler.database import CLOSING, OPEN, transaction
 from privquant.shuffler.settings import Settings
 
 
 def backup(settings: Settings, target: Path) -> None:
     """Copy books, ready batches and key into the new folder `target`, also while the shuffler runs."""
-    if target.exists():
-        raise InvalidInput(f"{target} exists already; a backup makes a new folder")
-    check_copy(settings.file, "it is not copied")
-    copy_out(settings.file, settings.keys, target, _settle)
+    copy_out(settings.file, settings.keys, target, "it", _settle)
 
 
 def restore(settings: Settings, source: Path) -> None:
     """Make the backup in `source` the shuffler of an empty data folder."""
-    copy = source / settings.file.name
-    if not copy.is_file() or not (source / "keys" / "current").is_file():
-        raise InvalidInput(f"{source} is not a shuffler's backup: it lacks {copy.name} or keys/current")
-    if settings.file.exists() or settings.keys.exists():
-        raise InvalidInput(f"{settings.data} has a shuffler already; restore into an empty folder")
-    check_copy(copy, "nothing is restored")
-    _check_settled(copy)
-    put_back(source, settings.file, settings.keys)
+    put_back(source, settings.file, settings.keys, "shuffler's ", "shuffler", _check_settled)
 
 
 def _settle(copy: Path) -> None:

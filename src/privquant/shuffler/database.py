@@ -22,20 +22,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from privquant.aggregator.one_writer import connect
 from privquant.errors import InvalidInput
 
 VERSION = 1
 
 OPEN, CLOSING, CLOSED, FORWARDED, DROPPED = "open", "closing", "closed", "forwarded", "dropped"
 OVER = (FORWARDED, DROPPED)
-
-_PRAGMAS = (
-    "PRAGMA journal_mode=WAL",
-    "PRAGMA synchronous=FULL",
-    "PRAGMA secure_delete=ON",
-    "PRAGMA busy_timeout=10000",
-    "PRAGMA cache_size=-32768",
-)
 
 _TABLES = """
 CREATE TABLE campaign (
@@ -69,31 +62,19 @@ CREATE TABLE incident (
 CAMPAIGN_TABLES = ("token", "spent", "place", "link", "round", "held", "outbox", "notice", "incident")
 
 
-def connect(file: Path) -> sqlite3.Connection:
-    """A connection to a file that `prepare` made."""
-    connection = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
-    for pragma in _PRAGMAS:
-        connection.execute(pragma)
-    return connection
-
-
 def prepare(file: Path) -> None:
     """Make the file and its tables, readable by their owner alone, unless they are there."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not file.exists():
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
-    db = connect(file)
-    try:
-        with transaction(db):
-            found = db.execute("PRAGMA application_id").fetchone()[0]
-            if found == 0 and not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                for statement in _TABLES.split(";"):
-                    db.execute(statement)
-                db.execute(f"PRAGMA application_id={VERSION}")
-            elif found != VERSION:
-                raise InvalidInput(f"{file} is not a shuffler's database of this version ({VERSION})")
-    finally:
-        db.close()
+    with closing(connect(file)) as db, transaction(db):
+        found = db.execute("PRAGMA application_id").fetchone()[0]
+        if found == 0 and not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            for statement in _TABLES.split(";"):
+                db.execute(statement)
+            db.execute(f"PRAGMA application_id={VERSION}")
+        elif found != VERSION:
+            raise InvalidInput(f"{file} is not a shuffler's database of this version ({VERSION})")
 
 
 @contextmanager

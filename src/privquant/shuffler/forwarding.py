@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privquant import wire
+from privquant.aggregator.one_writer import connect
 from privquant.aggregator.peer import PeerRefused, post
 from privquant.shuffler import batching
 from privquant.shuffler.batching import split
@@ -47,24 +50,22 @@ def part_of(
     db: sqlite3.Connection, campaign: int, identity: str, row: tuple[int, str, int], part: int
 ) -> wire.BatchPart:
     number, batch, reports = row
-    ((blob,),) = db.execute(
-        "SELECT sealed FROM outbox WHERE campaign = ? AND round = ? AND part = ?", (campaign, number, part)
-    ).fetchall()
-    (parts,) = db.execute(
-        "SELECT count(*) FROM outbox WHERE campaign = ? AND round = ?", (campaign, number)
-    ).fetchone()
+    of_round = "FROM outbox WHERE campaign = ? AND round = ?"
+    ((blob,),) = db.execute(f"SELECT sealed {of_round} AND part = ?", (campaign, number, part)).fetchall()
+    (parts,) = db.execute(f"SELECT count(*) {of_round}", (campaign, number)).fetchone()
     return wire.BatchPart(identity, number, batch, reports, part, parts, tuple(split(blob)))
 
 
-def send_batch(db: sqlite3.Connection, campaign: int, row: tuple[int, str, int], peer: Peer) -> str:
+def send_batch(file: Path, campaign: int, row: tuple[int, str, int], peer: Peer) -> str:
     """Send all parts of a batch; what the aggregator said to the last."""
     part, parts, status = 0, 1, wire.KEPT
-    while part < parts and status == wire.KEPT:
-        sent = part_of(db, campaign, peer.manifest.id, row, part)
-        parts = sent.parts
-        body = wire.sign_part(sent, peer.manifest, peer.key)
-        status = peer.send(wire.BATCHES, body, wire.KEPT, wire.BATCH_COUNTED, wire.BATCH_ALREADY_COUNTED)
-        part += 1
+    with closing(connect(file)) as db:
+        while part < parts and status == wire.KEPT:
+            sent = part_of(db, campaign, peer.manifest.id, row, part)
+            parts = sent.parts
+            body = wire.sign_part(sent, peer.manifest, peer.key)
+            status = peer.send(wire.BATCHES, body, wire.KEPT, wire.BATCH_COUNTED, wire.BATCH_ALREADY_COUNTED)
+            part += 1
     return status
 
 

@@ -6,33 +6,17 @@ but in the invite.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import sqlite3
 from dataclasses import dataclass
 
 from privquant import wire
 from privquant.aggregator.keys import KeyRing
-from privquant.aggregator.open_links import hash_link
+from privquant.aggregator.token_ids import TokenIds, hash_link, hash_of
 from privquant.errors import InvalidInput
 from privquant.shuffler.database import OPEN, transaction
 
 _CHUNK = 5_000  # tokens a transaction, so that devices never wait long for the writer
 MOST_INVITES = 10_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Office:
-    """Names tokens at rest, for one campaign."""
-
-    secret: bytes
-
-    def id(self, hashed: str) -> bytes:
-        return hmac.digest(self.secret, b"id" + bytes.fromhex(hashed), hashlib.sha256)[:16]
-
-    def wave(self, hashed: str, waves: int) -> int:
-        drawn = hmac.digest(self.secret, b"wave" + bytes.fromhex(hashed), hashlib.sha256)
-        return int.from_bytes(drawn[:16], "big") % waves
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +55,9 @@ def manifest_of(envelope: bytes) -> wire.Manifest:
     return wire.open_envelope(envelope, campaign_id=manifest.id, key_fingerprint=wire.fingerprint(manifest.issuer))
 
 
-def office_of(keys: KeyRing, manifest: wire.Manifest) -> Office:
+def office_of(keys: KeyRing, manifest: wire.Manifest) -> TokenIds:
     assert manifest.shuffle is not None
-    return Office(keys.campaign_secret(manifest.shuffle.key, manifest.id))
+    return TokenIds(keys.campaign_secret(manifest.shuffle.key, manifest.id))
 
 
 def invite(db: sqlite3.Connection, keys: KeyRing, campaign: Joined, number: int) -> list[str]:
@@ -82,7 +66,7 @@ def invite(db: sqlite3.Connection, keys: KeyRing, campaign: Joined, number: int)
         raise InvalidInput(f"1 to {MOST_INVITES} invites can be made in one call, got {number}")
     _check_open(campaign)
     office, tokens = office_of(keys, campaign.manifest), [wire.new_token() for _ in range(number)]
-    rows = sorted((campaign.no, office.id(wire.token_hash(token))) for token in tokens)
+    rows = sorted((campaign.no, office.id(hash_of(token))) for token in tokens)
     for start in range(0, number, _CHUNK):
         with transaction(db):
             db.executemany("INSERT INTO token (campaign, id) VALUES (?, ?)", rows[start : start + _CHUNK])

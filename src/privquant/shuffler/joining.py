@@ -23,15 +23,19 @@ from privquant.shuffler.rounds import LONGEST_ROUND, share_of
 def read_manifest(envelope: bytes, *, campaign_id: str, key_fingerprint: str) -> wire.Manifest:
     """The manifest that the aggregator's operator named, by its hash and by the fingerprint of its issuer's key."""
     try:
-        form = wire.parse_json(envelope, wire.MAX_MANIFEST)
-        if isinstance(form, dict):
-            form.pop("accepted", None)  # as another copy of this shuffler may serve it
-        issued = json.dumps(form).encode()
-        manifest = wire.open_issued(issued, campaign_id=campaign_id, key_fingerprint=key_fingerprint)
+        manifest = wire.open_issued(_issued(envelope), campaign_id=campaign_id, key_fingerprint=key_fingerprint)
     except wire.WireError as error:
         raise InvalidInput(f"this is not the manifest that was named: {error}") from error
     terms_of(manifest)
     return manifest
+
+
+def _issued(envelope: bytes) -> bytes:
+    """Without an acceptance, as another copy of this shuffler may serve it."""
+    form = wire.parse_json(envelope, wire.MAX_MANIFEST)
+    if isinstance(form, dict):
+        form.pop("accepted", None)
+    return json.dumps(form).encode()
 
 
 def check_manifest(manifest: wire.Manifest, key: Ed25519PrivateKey, address: str) -> None:
@@ -64,11 +68,8 @@ def join(
     seconds = share_of(manifest) if round_seconds is None else round_seconds
     if not 1 <= seconds <= LONGEST_ROUND:
         raise InvalidInput(f"a round has 1 to {LONGEST_ROUND} seconds, got {seconds}")
-    form = wire.parse_json(envelope, wire.MAX_MANIFEST)
-    form.pop("accepted", None)
-    accepted = wire.accept_manifest(
-        json.dumps(form).encode(), key, campaign_id=manifest.id, key_fingerprint=wire.fingerprint(manifest.issuer)
-    )
+    mark = wire.fingerprint(manifest.issuer)
+    accepted = wire.accept_manifest(_issued(envelope), key, campaign_id=manifest.id, key_fingerprint=mark)
     with transaction(db):
         if db.execute("SELECT 1 FROM campaign WHERE id = ?", (manifest.id,)).fetchone() is not None:
             raise InvalidInput("this campaign was joined before")

@@ -17,15 +17,14 @@ from privquant.aggregator.causes import Unavailable
 from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.keys import KeyUnusable
 from privquant.aggregator.logs import say
-from privquant.aggregator.open_links import link_matches
-from privquant.aggregator.replies import Reply, RequestRefused, refusal_of
+from privquant.aggregator.replies import Reply, RequestRefused, check_method, refusal_of
+from privquant.aggregator.token_ids import TokenIds, hash_of, link_matches
 from privquant.shuffler import forwarding, rounds
 from privquant.shuffler.database import OPEN, OVER
-from privquant.shuffler.invites import Joined, Office
+from privquant.shuffler.invites import Joined
 from privquant.shuffler.settings import Settings
 from privquant.shuffler.store import Admit, Ask, Keep, Outcome, Place, Store, What
 
-LONGEST_WAIT = 3_600
 _ID = re.compile("[0-9a-f]{64}")
 _REFUSALS = {
     What.SPENT: ("token-spent", ""),
@@ -41,7 +40,7 @@ _REFUSALS = {
 class View:
     """One campaign as this process sees it; the answer to a query is made once a round."""
 
-    def __init__(self, row: Joined, office: Office) -> None:
+    def __init__(self, row: Joined, office: TokenIds) -> None:
         self.row = row
         self.office = office
         self.manifest = row.manifest
@@ -73,14 +72,13 @@ class Routes:
     async def handle(self, identity: str, route: wire.Route, method: str, body: bytes) -> Reply:
         """One request, one reply; nothing that is sent raises."""
         try:
-            if method != route.method and (method, route.method) != ("HEAD", "GET"):
-                raise RequestRefused("method-not-allowed", f"this address takes {route.method}", allow=route.method)
+            check_method(route, method)
             view = await self._view_of(identity) if _ID.fullmatch(identity) else None
             if view is None:
                 raise RequestRefused("unknown-campaign")
             return await self._serve[route](view, body)
         except (RequestRefused, wire.WireError, Unavailable, KeyUnusable) as error:
-            return refusal_of(error)
+            return refusal_of(error)[1]
 
     async def _manifest(self, view: View, _body: bytes) -> Reply:
         return Reply(200, view.row.envelope, immutable=True)
@@ -90,17 +88,17 @@ class Routes:
         rows = self._store.read("SELECT secret FROM link WHERE campaign = ?", view.row.no)
         if not rows or not link_matches(claim, bytes(rows[0][0])):
             raise RequestRefused("wrong-link")
-        outcome = await self._group.put(Admit(view.row.no, view.office.id(claim.token_hash)))
+        outcome = await self._group.put(Admit(view.row.no, view.office.id(bytes.fromhex(claim.token_hash))))
         if outcome.what in _REFUSALS:
             raise RequestRefused(*_REFUSALS[outcome.what])
         new = outcome.what is What.KEPT
-        return Reply(201 if new else 200, wire.claim_body(new))
+        return Reply(201 if new else 200, wire.CLAIMED.body(new))
 
     async def _query(self, view: View, body: bytes) -> Reply:
-        hashed = wire.parse_query_request(body)
+        hashed = bytes.fromhex(wire.parse_query_request(body))
         if view.row.state != OPEN:
             raise RequestRefused("campaign-closed")
-        self._check_wave(view, hashed)
+        view.office.check_wave(view.manifest, hashed)
         lease = int(time.time()) + self._settings.lease_seconds
         outcome = await self._group.put(Place(view.row.no, view.office.id(hashed), self._room(view), lease))
         if outcome.what in (What.PLACED, What.HAS):
@@ -135,13 +133,13 @@ class Routes:
 
     async def _report(self, view: View, body: bytes) -> Reply:
         report = wire.SealedReport.parse(body)
-        identity = view.office.id(wire.token_hash(report.token))
+        identity = view.office.id(hash_of(report.token))
         outcome = await self._group.put(Keep(view.row.no, identity, report.round, report.sealed))
         if outcome.what in (What.KEPT, What.SPENT):
             new = outcome.what is What.KEPT
             if new:
                 self._on_change()
-            return Reply(201 if new else 200, wire.accepted_body(new))
+            return Reply(201 if new else 200, wire.ACCEPTED.body(new))
         raise RequestRefused(*_REFUSALS[outcome.what])
 
     async def _announcement(self, view: View, body: bytes) -> Reply:
@@ -178,10 +176,3 @@ class Routes:
             return RequestRefused("second-announcement", "it does not follow the announcements before it")
         rounds.announce(db, campaign, body, found, int(time.time()) + view.row.round_seconds)
         return True
-
-    def _check_wave(self, view: View, hashed: str) -> None:
-        waves = view.manifest.waves
-        wave = view.office.wave(hashed, waves.count) if waves.count > 1 else 0
-        left = view.manifest.opens + wave * waves.seconds - time.time()
-        if left > 0:
-            raise RequestRefused("not-yet", retry_after=min(int(left) + 1, LONGEST_WAIT))

@@ -12,10 +12,11 @@ from privquant.aggregator.group_commit import GroupCommit
 from privquant.aggregator.health import PROBE_SECONDS
 from privquant.aggregator.keys import KeyRing
 from privquant.aggregator.logs import say
+from privquant.aggregator.one_writer import connect
 from privquant.aggregator.peer import PeerRefused, PeerSilent
 from privquant.aggregator.repeating import Repeating
 from privquant.shuffler import batching, forwarding, rounds
-from privquant.shuffler.database import CLOSING, OPEN, connect, prepare
+from privquant.shuffler.database import CLOSING, OPEN, prepare
 from privquant.shuffler.invites import joined, office_of
 from privquant.shuffler.routes import Routes, View
 from privquant.shuffler.settings import Settings
@@ -154,7 +155,7 @@ class Service(Repeating):
         for row in forwarding.pending_batches(self._reader, campaign):
             number = row[0]
             try:
-                status = await asyncio.to_thread(self._send_batch, campaign, row, peer)
+                status = await asyncio.to_thread(forwarding.send_batch, self.settings.file, campaign, row, peer)
             except PeerRefused as error:
                 if error.code not in FOR_GOOD:
                     raise
@@ -166,7 +167,3 @@ class Service(Repeating):
             await self.store.write(partial(batching.erase, db, campaign, number), aside=True)
             await self.store.sweep()
             say("round forwarded", campaign=view.row.id[:16], round=number, reports=row[2])
-
-    def _send_batch(self, campaign: int, row: tuple[int, str, int], peer: forwarding.Peer) -> str:
-        with contextlib.closing(connect(self.settings.file)) as db:
-            return forwarding.send_batch(db, campaign, row, peer)

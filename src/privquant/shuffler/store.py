@@ -15,22 +15,18 @@ all is kept as long as its round is open.
 
 from __future__ import annotations
 
-import asyncio
-import sqlite3
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 from typing import Any, TypeVar
 
-from privquant.aggregator.causes import Unavailable
-from privquant.shuffler.database import OPEN, connect
+from privquant.aggregator.one_writer import OneWriter
+from privquant.shuffler.database import OPEN
 
 T = TypeVar("T")
 
-_LONGEST_LOCK = 10.0  # seconds
 _RECOUNT = 1.0  # seconds between two counts of the leases that still run
 
 _IS_TOKEN = "SELECT 1 FROM token WHERE campaign = ? AND id = ?"
@@ -88,14 +84,13 @@ class Outcome:
     round: int = -1
 
 
-class Store:
-    """One connection that writes, on one thread at a time; the file is prepared already."""
+class Store(OneWriter):
+    """The file is prepared already."""
+
+    _NAME = "the shuffler's database"
 
     def __init__(self, file: Path) -> None:
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="privquant-writer")
-        self._lock = asyncio.Lock()
-        self.db, self._reader = connect(file), connect(file)
-        self.db.execute("PRAGMA busy_timeout=0")  # waiting is done by the event loop
+        super().__init__(file)
         self._in_flight: dict[int, tuple[int, int, float]] = {}  # campaign: (round, leases, counted at)
 
     async def commit(self, asks: list[Ask]) -> list[Outcome]:
@@ -103,62 +98,11 @@ class Store:
 
     async def write(self, work: Callable[[], T], *, aside: bool = False) -> T:
         """`work` in one transaction; aside: it takes long, so the event loop goes on meanwhile."""
-        async with self._lock:
-            try:
-                await self._begin()
-                found = await self._aside(work) if aside else work()
-                await self._aside(lambda: self.db.execute("COMMIT"))
-                return found
-            except sqlite3.Error as error:
-                self._in_flight.clear()  # counted ahead of what was not written
-                raise Unavailable(f"the shuffler's database did not take the transaction: {error}") from error
-            finally:
-                if self.db.in_transaction:
-                    await self._aside(lambda: self.db.execute("ROLLBACK"))
+        async with self._transaction("take the transaction"):
+            return await self._on_writer(work) if aside else work()  # after the commit, which ends the block
 
-    async def _begin(self) -> None:
-        give_up = time.monotonic() + _LONGEST_LOCK
-        while True:
-            try:
-                self.db.execute("BEGIN IMMEDIATE")
-                return
-            except sqlite3.OperationalError:
-                if time.monotonic() > give_up:
-                    raise
-                await asyncio.sleep(0.005)
-
-    def read(self, statement: str, *values: object) -> list[Any]:
-        """Rows as of the last transaction that is durable."""
-        try:
-            return self._reader.execute(statement, values).fetchall()
-        except sqlite3.Error as error:
-            raise Unavailable(f"the shuffler's database could not be read: {error}") from error
-
-    async def sweep(self) -> None:
-        """Empty the write-ahead log, which remembers transactions in their order."""
-        async with self._lock:
-            await self._aside(lambda: self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
-
-    async def probe(self) -> None:
-        """Write a number that means nothing; Unavailable if that cannot be done durably."""
-
-        def turn() -> None:
-            number = self.db.execute("PRAGMA user_version").fetchone()[0]
-            self.db.execute(f"PRAGMA user_version={(number + 1) % 2**31}")
-
-        await self.write(turn)
-
-    async def close(self) -> None:
-        await self.sweep()
-        async with self._lock:
-            self.db.close()
-            self._reader.close()
-        self._writer.shutdown()
-
-    async def _aside(self, work: Callable[[], T]) -> T:
-        future = asyncio.get_running_loop().run_in_executor(self._writer, work)
-        # A request that is cancelled must not leave the connection inside a half-run statement.
-        return await asyncio.shield(future)
+    def _forget(self) -> None:
+        self._in_flight.clear()
 
     # -- one group ---------------------------------------------------------------------------------------------
 

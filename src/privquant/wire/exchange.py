@@ -8,6 +8,7 @@ from typing import Any
 
 from privquant.wire.form import (
     MAX_REQUEST,
+    Receipts,
     WireError,
     canonical,
     check_code,
@@ -16,7 +17,6 @@ from privquant.wire.form import (
     exact_fields,
     parse_json,
     parse_object,
-    parse_status,
     token_hash,
     whole_from_wire,
     whole_to_wire,
@@ -116,25 +116,5 @@ class WireReport:
         return cls.from_dict(parse_json(body, MAX_REQUEST))
 
 
-COUNTED = "counted"
-ALREADY_COUNTED = "already counted"
-CLAIMED = "claimed"
-ALREADY_CLAIMED = "already claimed"
-
-
-def receipt_body(new: bool) -> bytes:
-    """The body of 201 (counted now) and of 200 (was counted before)."""
-    return canonical({"status": COUNTED if new else ALREADY_COUNTED})
-
-
-def claim_body(new: bool) -> bytes:
-    """The body of 201 (a place was taken) and of 200 (this token has one already)."""
-    return canonical({"status": CLAIMED if new else ALREADY_CLAIMED})
-
-
-def parse_claim_receipt(body: bytes) -> str:
-    return parse_status(body, (CLAIMED, ALREADY_CLAIMED), "a claim's answer")
-
-
-def parse_receipt(body: bytes) -> str:
-    return parse_status(body, (COUNTED, ALREADY_COUNTED), "a receipt")
+COUNTED = Receipts("counted", "already counted", "a receipt")
+CLAIMED = Receipts("claimed", "already claimed", "a claim's answer")

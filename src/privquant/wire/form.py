@@ -15,7 +15,7 @@ import math
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypeGuard
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -37,7 +37,7 @@ TOKEN_BYTES = 16
 _CODE_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"  # none that is read for another
 CODE_LENGTH = 8
 
-_HEX64 = re.compile(r"[0-9a-f]{64}")
+_HEX = re.compile(r"[0-9a-f]*")
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,19}")
 
 
@@ -138,6 +138,23 @@ def parse_status(body: bytes, allowed: Sequence[str], who: str = "the answer") -
     return str(status)
 
 
+class Receipts(NamedTuple):
+    """The two answers to a request that may be repeated: 201 when it is done now, 200 when it was done before.
+
+    who: what says it, in a refusal of anything else.
+    """
+
+    now: str
+    before: str
+    who: str
+
+    def body(self, new: bool) -> bytes:
+        return canonical({"status": self.now if new else self.before})
+
+    def parse(self, body: bytes) -> str:
+        return parse_status(body, (self.now, self.before), self.who)
+
+
 def whole_in(value: Any, low: int, high: int, name: str) -> int:
     """A whole number that travels as a number."""
     if type(value) is not int or not low <= value <= high:
@@ -226,8 +243,13 @@ def token_hash(token: str) -> str:
     return hashlib.sha256(b"privquant/token/1\x00" + from_base64(token, TOKEN_BYTES, "token")).hexdigest()
 
 
+def is_hex(text: Any, digits: int) -> TypeGuard[str]:
+    """Whether this is a text of so many lower-case hex digits."""
+    return isinstance(text, str) and len(text) == digits and _HEX.fullmatch(text) is not None
+
+
 def check_hash(text: Any, name: str) -> str:
-    if not isinstance(text, str) or not _HEX64.fullmatch(text):
+    if not is_hex(text, 64):
         given = f"{len(text)} characters" if isinstance(text, str) else type(text).__name__
         raise WireError(f"{name} is 64 lower-case hex digits, got {given}")  # not repeated: it may be a token
     return text

@@ -6,15 +6,12 @@ secret of an open link) and the fingerprint of the issuer's key.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from privquant.wire.form import WireError, check_code, check_hash, check_token
+from privquant.wire.form import WireError, check_code, check_hash, check_token, is_hex
 
 LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
-
-_HEX32 = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +40,7 @@ class Invite:
         if parts.query or parts.fragment or parts.username is not None or self.base.endswith("/"):
             raise WireError("an invite's address has no user, query or closing slash")
         check_hash(self.campaign_id, "campaign id")
-        if not isinstance(self.key_fingerprint, str) or not _HEX32.fullmatch(self.key_fingerprint):
+        if not is_hex(self.key_fingerprint, 32):
             raise WireError("a key fingerprint is 32 lower-case hex digits")
         if (self.token is None) == (self.link is None):
             raise WireError("an invite has either a token or an open link's secret")

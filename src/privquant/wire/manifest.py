@@ -25,6 +25,7 @@ from privquant.wire.form import (
     canonical,
     check_hash,
     exact_fields,
+    is_hex,
     real_from_wire,
     real_to_wire,
     whole_from_wire,
@@ -37,7 +38,6 @@ MAX_EDGES = 10_000
 MAX_WAVES = 10_000
 
 _MEASUREMENT = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
-_HEX32 = re.compile(r"[0-9a-f]{32}")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,49}")
 
 
@@ -111,14 +111,11 @@ class Manifest:
         _check_manifest(self)
 
     def to_dict(self) -> dict[str, Any]:
-        form = self._common()
         if self.shuffle is None:
-            return form | {"flip_threshold": whole_to_wire(self.flip_threshold), "trust": {"model": self.trust}}
-        return form | {"trust": self.shuffle.to_wire()}
-
-    def _common(self) -> dict[str, Any]:
-        """What both versions have in the same form."""
-        return {
+            trust = {"flip_threshold": whole_to_wire(self.flip_threshold), "trust": {"model": self.trust}}
+        else:
+            trust = {"trust": self.shuffle.to_wire()}
+        return trust | {
             "version": self.version,
             "measurement": self.measurement,
             "question": self.question,
@@ -232,7 +229,7 @@ def _check_manifest(m: Manifest) -> None:
     if m.opens + (m.waves.count - 1) * m.waves.seconds >= m.deadline:
         raise WireError("the last wave opens at or after the deadline")
     check_hash(m.issuer, "issuer")
-    if not isinstance(m.nonce, str) or not _HEX32.fullmatch(m.nonce):
+    if not is_hex(m.nonce, 32):
         raise WireError("nonce is 32 lower-case hex digits")
 
 

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from privquant.errors import InvalidInput
-from privquant.wire.form import WireError, check_hash, from_base64, to_base64
+from privquant.wire.form import WireError, check_hash, from_base64, is_hex, to_base64
 
 # IANA's numbers of the suite, and DAP's of the roles.
 KEM_ID, KDF_ID, AEAD_ID = 0x0020, 0x0001, 0x0001
@@ -63,17 +63,12 @@ class SealKey:
 
     @classmethod
     def from_wire(cls, text: Any) -> SealKey:
-        given = bytes.fromhex(text) if isinstance(text, str) and _is_hex(text, 2 * _CONFIG.size) else b""
-        if not given:
+        if not is_hex(text, 2 * _CONFIG.size):
             raise WireError(f"a seal key is an HpkeConfig of {_CONFIG.size} bytes in lower-case hex")
-        config_id, *suite, length, public_key = _CONFIG.unpack(given)
+        config_id, *suite, length, public_key = _CONFIG.unpack(bytes.fromhex(text))
         if (suite, length) != ([KEM_ID, KDF_ID, AEAD_ID], 32):
             raise WireError("a seal key is for X25519, HKDF-SHA256 and AES-128-GCM; this one names another suite")
         return cls(public_key, config_id)
-
-
-def _is_hex(text: str, length: int) -> bool:
-    return len(text) == length and all(each in "0123456789abcdef" for each in text)
 
 
 def report_info(campaign: str, round: int, threshold: int, coin: int) -> bytes:

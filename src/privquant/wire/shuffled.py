@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from privquant.wire.announcement import Announcement, announcement_of, check_chain
 from privquant.wire.form import (
     MAX_REQUEST,
+    Receipts,
     WireError,
     canonical,
     check_token,
     parse_json,
     parse_object,
-    parse_status,
     whole_from_wire,
     whole_to_wire,
 )
@@ -27,8 +27,8 @@ from privquant.wire.shuffle_terms import MAX_ROUNDS, check_round
 MAX_ROUND_ANSWER = 32_768
 """Bytes in the answer to a query: a thousand earlier thresholds, and an announcement."""
 
-ACCEPTED = "accepted"
-ALREADY_ACCEPTED = "already accepted"
+ACCEPTED = Receipts("accepted", "already accepted", "a shuffler's receipt")
+"""Of a report: kept for its round now, or this token has reported before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,3 @@ class SealedReport:
     def parse(cls, body: bytes) -> SealedReport:
         form = parse_object(body, MAX_REQUEST, ("token", "round", "sealed"))
         return cls(check_token(form["token"]), check_round(form["round"]), sealed_from_wire(form["sealed"]))
-
-
-def accepted_body(new: bool) -> bytes:
-    """The body of 201 (kept for its round now) and of 200 (this token has reported before)."""
-    return canonical({"status": ACCEPTED if new else ALREADY_ACCEPTED})
-
-
-def parse_accepted(body: bytes) -> str:
-    return parse_status(body, (ACCEPTED, ALREADY_ACCEPTED), "a shuffler's receipt")

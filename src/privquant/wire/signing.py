@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from privquant.errors import InvalidInput
-from privquant.wire.form import SignatureError, canonical, exact_fields, public_key_of
+from privquant.wire.form import SignatureError, canonical, exact_fields, is_hex, public_key_of
 
 MANIFEST_1 = b"privquant/manifest/1\x00"
 MANIFEST_2 = b"privquant/manifest/2\x00"
@@ -17,8 +16,6 @@ ACCEPTED = b"privquant/accepted/2\x00"
 ANNOUNCEMENT = b"privquant/announcement/2\x00"
 BATCH = b"privquant/batch/2\x00"
 NOTICE = b"privquant/notice/2\x00"
-
-_SIGNATURE = re.compile(r"[0-9a-f]{128}")
 
 
 def sign(label: bytes, body: bytes, key: Ed25519PrivateKey) -> str:
@@ -28,7 +25,7 @@ def sign(label: bytes, body: bytes, key: Ed25519PrivateKey) -> str:
 
 def check_signature(label: bytes, body: bytes, signature: Any, public_key: str, what: str) -> None:
     """`SignatureError` unless the key (in hex) signed `body` as this kind of message; `what` names it."""
-    if not isinstance(signature, str) or not _SIGNATURE.fullmatch(signature):
+    if not is_hex(signature, 128):
         raise SignatureError(f"the signature of the {what} is not 128 lower-case hex digits")
     try:
         Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key)).verify(bytes.fromhex(signature), label + body)

@@ -92,6 +92,19 @@ class AskResult:
     box: bytes | None = None
 
 
+def not_pinned(ask: Pin, spent: bool, box: bytes | None, claim: int | None) -> AskResult:
+    """The outcome of a Pin that gave nothing, by what the tables say of the token."""
+    if spent:
+        return AskResult(What.SPENT)
+    if box is not None:
+        return AskResult(What.HAS, box)
+    if claim is None:
+        return AskResult(What.UNKNOWN)
+    if claim < 0:
+        return AskResult(What.EXPIRED)
+    return AskResult(What.NONE if ask.box is None else What.WAIT)
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """Answered and ones for one query."""

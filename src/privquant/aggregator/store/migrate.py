@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, event, inspect, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from privquant.aggregator.one_writer import PRAGMAS
 from privquant.aggregator.settings import Settings
 from privquant.errors import InvalidInput, PrivquantError
+
+T = TypeVar("T")
 
 # Any fixed number will do; it only has to be the same in every process.
 MIGRATION_LOCK = 0x7071_0001
@@ -25,15 +29,6 @@ HEAD = "0005_keep"
 
 OLDEST_SQLITE = (3, 35, 0)
 """The first with RETURNING."""
-
-SQLITE_PRAGMAS = (
-    "PRAGMA journal_mode=WAL",
-    "PRAGMA synchronous=FULL",
-    "PRAGMA secure_delete=ON",
-    "PRAGMA foreign_keys=ON",
-    "PRAGMA busy_timeout=10000",
-    "PRAGMA cache_size=-32768",
-)
 
 
 class SchemaTooNew(PrivquantError):
@@ -66,7 +61,7 @@ def open_engine(settings: Settings) -> AsyncEngine:
     def on_connect(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # the driver's own transactions start too late to be snapshots
         cursor = connection.cursor()
-        for pragma in SQLITE_PRAGMAS:
+        for pragma in PRAGMAS:
             cursor.execute(pragma)
         cursor.close()
 
@@ -79,14 +74,31 @@ def open_engine(settings: Settings) -> AsyncEngine:
 
 
 @asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[AsyncEngine]:
-    """The database of these settings, with its tables brought to this version, for the length of a block."""
+async def untouched(settings: Settings) -> AsyncIterator[AsyncEngine]:
+    """The database of these settings as it is, for the length of a block."""
     engine = open_engine(settings)
     try:
-        await migrate(engine)
         yield engine
     finally:
         await engine.dispose()
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[AsyncEngine]:
+    """The database of these settings, with its tables brought to this version, for the length of a block."""
+    async with untouched(settings) as engine:
+        await migrate(engine)
+        yield engine
+
+
+def on_store(settings: Settings, work: Callable[[AsyncEngine], Awaitable[T]]) -> T:
+    """What the work gives that is done on the database of these settings, for who has no event loop."""
+
+    async def run() -> T:
+        async with opened(settings) as engine:
+            return await work(engine)
+
+    return asyncio.run(run())
 
 
 async def migrate(engine: AsyncEngine) -> None:
@@ -94,15 +106,15 @@ async def migrate(engine: AsyncEngine) -> None:
     async with engine.execution_options(writes=True).begin() as connection:
         if engine.dialect.name == "postgresql":
             await connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
-        if not await connection.run_sync(_is_current):
+        if await connection.run_sync(_found) != HEAD:
             await connection.run_sync(_upgrade)
 
 
-def _is_current(connection: Connection) -> bool:
-    """Whether there is nothing to do, found out without loading Alembic: restarts are to be quick."""
+def _found(connection: Connection) -> str | None:
+    """The schema that the tables have, found out without loading Alembic: restarts are to be quick."""
     if not inspect(connection).has_table("alembic_version"):
-        return False
-    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == HEAD
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
 def _upgrade(connection: Connection) -> None:
@@ -125,29 +137,22 @@ async def schema_of(engine: AsyncEngine) -> tuple[str | None, list[str]]:
 
 async def turn_back(engine: AsyncEngine, target: str) -> None:
     """Bring the tables back to an older schema, for an older version to use. What they held beyond it is lost."""
+    from alembic import command
+
     found, known = await schema_of(engine)
     older = known[: known.index(found)] if found in known else []
     if target not in older:
         possible = ", ".join(older) or "nothing older"
         raise InvalidInput(f"the tables are of schema {found}; they can be turned back to {possible}")
     async with engine.execution_options(writes=True).begin() as connection:
-        await connection.run_sync(lambda c: _downgrade(c, target))
-
-
-def _downgrade(connection: Connection, target: str) -> None:
-    from alembic import command
-
-    command.downgrade(_config(connection), target)
+        await connection.run_sync(lambda c: command.downgrade(_config(c), target))
 
 
 def _revisions(connection: Connection) -> tuple[str | None, list[str]]:
     from alembic.script import ScriptDirectory
 
     known = [each.revision for each in ScriptDirectory.from_config(_config(connection)).walk_revisions()]
-    found = None
-    if inspect(connection).has_table("alembic_version"):
-        found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-    return found, known[::-1]
+    return _found(connection), known[::-1]
 
 
 def _config(connection: Connection) -> Any:

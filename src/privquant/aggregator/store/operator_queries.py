@@ -73,12 +73,13 @@ async def publish(db: AsyncConnection, number: int, queries: list[tuple[Query, i
         await db.execute(text(sql.for_sqlalchemy(sql.PUBLISH)), rows)
 
 
-async def find_campaign(db: AsyncConnection, identity: str) -> tuple[int, str, Manifest]:
+async def find_campaign(db: AsyncConnection, identity: str) -> tuple[Any, Manifest]:
+    """The row of a campaign, and its manifest."""
     table = schema.campaign
     row = (await db.execute(select(table).where(table.c.id == identity))).first()
     if row is None:
         raise UnknownCampaign(f"there is no campaign {identity!r:.80}")
-    return row.no, row.state, manifest_of(bytes(row.envelope))
+    return row, manifest_of(bytes(row.envelope))
 
 
 async def size_of(db: AsyncConnection, table: Any, number: int) -> int:

@@ -7,7 +7,7 @@ tokens queue up rather than lock each other out; should the database still see a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from secrets import SystemRandom
 from typing import Any
@@ -25,6 +25,7 @@ from privquant.aggregator.store.base import (
     Spend,
     Unavailable,
     What,
+    not_pinned,
     published_rows,
 )
 from privquant.aggregator.store.migrate import PACE_LOCK, PUBLISHER_LOCK
@@ -155,6 +156,11 @@ def _has_place(ask: Pin, known: Any, traffic: Traffic) -> bool:
     return True
 
 
+def _columns(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
+    """Rows as the arrays that a statement takes, one a column."""
+    return [list(column) for column in zip(*rows)]
+
+
 class _Connection(asyncpg.Connection):  # type: ignore[misc]
     """One of a pool, which has nothing to be reset after use: all that is set is set for a transaction."""
 
@@ -254,18 +260,12 @@ class PostgresDeviceStore(DeviceStore):
         given = [ask for key, ask in offers.items() if ask.pace is None or _has_place(ask, known[key], traffic)]
         made: set[Key] = set()
         if given:
-            rows = await db.fetch(
-                _PIN,
-                [a.campaign for a in given],
-                [a.id for a in given],
-                [a.box for a in given],
-                [a.lease for a in given],
-                list(traffic),
-            )
+            offered = _columns((a.campaign, a.id, a.box, a.lease) for a in given)
+            rows = await db.fetch(_PIN, *offered, list(traffic))
             made = {(row[0], row[1]) for row in rows}
             held = sorted(key for key in made if key not in known or known[key]["claim"])
             if held:
-                await db.execute(_KEEP, [k[0] for k in held], [k[1] for k in held])
+                await db.execute(_KEEP, *_columns(held))
         known |= await self._known(
             db, [key for _, a in pins if (key := (a.campaign, a.id)) not in made and key not in known]
         )
@@ -274,22 +274,15 @@ class PostgresDeviceStore(DeviceStore):
             if key in made:
                 first = offers[key] is ask
                 outcomes[i] = AskResult(What.PINNED if first else What.HAS, offers[key].box)
-            elif known[key]["spent"]:
-                outcomes[i] = AskResult(What.SPENT)
-            elif known[key]["box"] is not None:
-                outcomes[i] = AskResult(What.HAS, known[key]["box"])
-            elif known[key]["claim"] is None:
-                outcomes[i] = AskResult(What.UNKNOWN)
-            elif known[key]["claim"] < 0:
-                outcomes[i] = AskResult(What.EXPIRED)
             else:
-                outcomes[i] = AskResult(What.NONE if ask.box is None else What.WAIT)
+                row = known[key]
+                outcomes[i] = not_pinned(ask, row["spent"], row["box"], row["claim"])
 
     async def _known(self, db: Any, keys: list[Key]) -> dict[Key, Any]:
         """What the tables say of these tokens."""
         if not keys:
             return {}
-        rows = await db.fetch(_KNOWN, [k[0] for k in keys], [k[1] for k in keys])
+        rows = await db.fetch(_KNOWN, *_columns(keys))
         return {(row[0], row[1]): row for row in rows}
 
     async def _spend(
@@ -304,19 +297,13 @@ class PostgresDeviceStore(DeviceStore):
                 over.append((i, ask))
         new: set[Key] = set()
         if live:
-            numbers, ids = [k[0] for k in live], [k[1] for k in live]
-            new = {(row[0], row[1]) for row in await db.fetch(_SPEND, numbers, ids)}
+            new = {(row[0], row[1]) for row in await db.fetch(_SPEND, *_columns(live))}
         fresh = [live[key] for key in new]
         if fresh:
             self._random.shuffle(fresh)
+            queries = [(ask.campaign, ask.query, ask.bit) for ask in fresh]
             await db.execute(
-                _REPORT,
-                [a.campaign for a in fresh],
-                [a.query.phase for a in fresh],
-                [a.query.arm for a in fresh],
-                [a.query.coin for a in fresh],
-                [a.query.threshold for a in fresh],
-                [a.bit for a in fresh],
+                _REPORT, *_columns((no, q.phase, q.arm, q.coin, q.threshold, bit) for no, q, bit in queries)
             )
         counted = {id(ask) for ask in fresh}
         for i, ask in spends:

@@ -49,103 +49,84 @@ def _campaign_no(primary: bool = False) -> Column[int]:
     return Column("campaign", Integer, ForeignKey("campaign.no"), nullable=False, primary_key=primary)
 
 
+def _needed(primary: bool = False, **kinds: Any) -> list[Column[Any]]:
+    """Columns that always have a value, by name."""
+    return [Column(name, kind, primary_key=primary, nullable=False) for name, kind in kinds.items()]
+
+
 campaign = Table(
     "campaign",
     metadata,
     Column("no", Integer, primary_key=True, autoincrement=True),
     Column("id", Text, nullable=False, unique=True),
-    Column("envelope", LargeBinary, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("created", Integer, nullable=False),
+    *_needed(envelope=LargeBinary, state=Text, created=Integer),
     Column("pace", Float, nullable=False, server_default="0"),
     Column("keep_days", Integer),
     Column("closed", Integer),
 )
 
 
+def _of_campaign(name: str, *columns: Column[Any], **options: Any) -> Table:
+    return Table(name, metadata, _campaign_no(primary=True), *columns, **options)
+
+
 def _token_ids(name: str, *more: Column[Any]) -> Table:
-    identity = Column("id", LargeBinary, primary_key=True)
-    return Table(name, metadata, _campaign_no(primary=True), identity, *more, sqlite_with_rowid=False)
+    return _of_campaign(name, Column("id", LargeBinary, primary_key=True), *more, sqlite_with_rowid=False)
 
 
 token = _token_ids("token", Column("claim", Integer, nullable=False, server_default="0"))
 claimed = token.c.claim > 0
 Index("token_claim", token.c.campaign, token.c.claim, sqlite_where=claimed, postgresql_where=claimed)
-flight = _token_ids("flight", Column("age", SmallInteger, nullable=False))
+flight = _token_ids("flight", *_needed(age=SmallInteger))
 spent = _token_ids("spent")
-pin = _token_ids("pin", Column("box", LargeBinary, nullable=False), Column("lease", Integer, nullable=False))
+pin = _token_ids("pin", *_needed(box=LargeBinary, lease=Integer))
 
-
-def _query_columns(primary: bool = False) -> list[Column[int]]:
-    kinds = {"phase": Integer, "arm": Integer, "coin": BigInteger, "threshold": BigInteger}
-    return [Column(name, kind, primary_key=primary, nullable=False) for name, kind in kinds.items()]
+_QUERY: dict[str, Any] = {"phase": Integer, "arm": Integer, "coin": BigInteger, "threshold": BigInteger}
 
 
 def _reports(name: str) -> Table:
     number = Column("no", _Serial, primary_key=True, autoincrement=True)
-    bit = Column("bit", SmallInteger, nullable=False)
-    return Table(name, metadata, number, _campaign_no(), *_query_columns(), bit)
+    return Table(name, metadata, number, _campaign_no(), *_needed(**_QUERY, bit=SmallInteger))
 
 
 tail = _reports("tail")
 log = _reports("log")
 
-
-def _of_campaign(name: str, *columns: Column[Any], **options: Any) -> Table:
-    return Table(name, metadata, _campaign_no(primary=True), *columns, **options)
-
-
 count = _of_campaign(
     "count",
-    *_query_columns(primary=True),
-    Column("answered", BigInteger, nullable=False),
-    Column("ones", BigInteger, nullable=False),
+    *_needed(primary=True, **_QUERY),
+    *_needed(answered=BigInteger, ones=BigInteger),
     sqlite_with_rowid=False,
 )
 
 snapshot = _of_campaign(
     "snapshot",
-    Column("shown_heard", BigInteger, nullable=False),
-    Column("shown", LargeBinary, nullable=False),
-    Column("coming_heard", BigInteger, nullable=False),
-    Column("coming", LargeBinary, nullable=False),
+    *_needed(shown_heard=BigInteger, shown=LargeBinary),
+    *_needed(coming_heard=BigInteger, coming=LargeBinary),
 )
 
 published = _of_campaign(
     "published",
     Column("place", Integer, primary_key=True),
-    *_query_columns(),
-    Column("users", Integer, nullable=False),
+    *_needed(**_QUERY, users=Integer),
     Column("heard", BigInteger, nullable=False, server_default="0"),
 )
 
-link = _of_campaign(
-    "link",
-    Column("secret", LargeBinary, nullable=False),
-    Column("places", BigInteger, nullable=False),
-    Column("taken", BigInteger, nullable=False),
-)
+link = _of_campaign("link", *_needed(secret=LargeBinary, places=BigInteger, taken=BigInteger))
 
 shuffled_round = _of_campaign(
     "shuffled_round",
     Column("round", Integer, primary_key=True),
-    Column("threshold", BigInteger, nullable=False),
-    Column("envelope", LargeBinary, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("noted", SmallInteger, nullable=False),
-    Column("extended", SmallInteger, nullable=False),
+    *_needed(threshold=BigInteger, envelope=LargeBinary, state=Text, noted=SmallInteger, extended=SmallInteger),
     Column("batch", Text),
-    Column("reports", BigInteger, nullable=False),
-    Column("answered", BigInteger, nullable=False),
-    Column("ones", BigInteger, nullable=False),
+    *_needed(reports=BigInteger, answered=BigInteger, ones=BigInteger),
 )
 
 batch_part = _of_campaign(
     "batch_part",
     Column("round", Integer, primary_key=True),
     Column("part", Integer, primary_key=True),
-    Column("batch", Text, nullable=False),
-    Column("sealed", LargeBinary, nullable=False),
+    *_needed(batch=Text, sealed=LargeBinary),
 )
 
 operator = Table(
@@ -153,19 +134,16 @@ operator = Table(
     metadata,
     Column("name", Text, primary_key=True),
     Column("token", LargeBinary, nullable=False, unique=True),
-    Column("role", Text, nullable=False),
-    Column("created", Integer, nullable=False),
+    *_needed(role=Text, created=Integer),
 )
 
 audit = Table(
     "audit",
     metadata,
     Column("no", _Serial, primary_key=True, autoincrement=True),
-    Column("at", Integer, nullable=False),
-    Column("operator", Text, nullable=False),
-    Column("act", Text, nullable=False),
+    *_needed(at=Integer, operator=Text, act=Text),
     Column("campaign", Text),
-    Column("detail", Text, nullable=False),
+    *_needed(detail=Text),
 )
 
 OF_CAMPAIGNS = tuple(table for table in metadata.sorted_tables if table.foreign_keys)

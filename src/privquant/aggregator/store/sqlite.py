@@ -1,9 +1,4 @@
-"""What device requests need of the store on SQLite: one writer, group commit, WAL with synchronous=FULL.
-
-Statements run on the event loop's own thread: each takes microseconds and SQLite gives up the interpreter lock
-around every one of them, so on a second thread each would queue for that lock behind the event loop. Only what
-waits for the disk (COMMIT, sealing, checkpoints) runs on the writer thread.
-"""
+"""What device requests need of the store on SQLite: a group of them in one transaction of the one writer."""
 
 from __future__ import annotations
 
@@ -12,13 +7,11 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from pathlib import Path
 from secrets import SystemRandom
-from typing import Any, TypeVar
+from typing import Any
 
+from privquant.aggregator.one_writer import OneWriter, connect
 from privquant.aggregator.pace import Pace
 from privquant.aggregator.sqlite_copy import check_integrity
 from privquant.aggregator.store import statements as sql
@@ -32,14 +25,10 @@ from privquant.aggregator.store.base import (
     Spend,
     Unavailable,
     What,
+    not_pinned,
     published_rows,
 )
-from privquant.aggregator.store.migrate import SQLITE_PRAGMAS
 from privquant.messages import Query
-
-T = TypeVar("T")
-
-_LONGEST_LOCK = 10.0  # seconds
 
 _PIN = """
 INSERT INTO pin (campaign, id, box, lease)
@@ -80,13 +69,6 @@ _STATE = "SELECT state FROM campaign WHERE no = ?"
 
 # SQLite's random() is ChaCha20, keyed by the operating system.
 _SEAL = (sql.LOG_TAIL.format(random="random()"), sql.COUNT_TAIL, "DELETE FROM tail")
-
-
-def _connect(file: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
-    for pragma in SQLITE_PRAGMAS:
-        connection.execute(pragma)
-    return connection
 
 
 class _Traffic:
@@ -153,60 +135,34 @@ class _Traffic:
         return self._flying[campaign]
 
 
-class SqliteDeviceStore(DeviceStore):
-    """One connection that writes; the file is created and migrated already."""
+class SqliteDeviceStore(OneWriter, DeviceStore):
+    """The file is created and migrated already."""
+
+    _NAME = "the SQLite store"
 
     def __init__(self, file: Path) -> None:
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="privquant-writer")
-        self._lock = asyncio.Lock()
+        super().__init__(file)
         self._random = SystemRandom()
-        self._counting = threading.Lock()
-        self._db, self._reader, self._counter = (_connect(file) for _ in range(3))
+        self._counter, self._counting = connect(file), threading.Lock()
         self._file = file
         found = os.stat(file)
         self._identity = (found.st_dev, found.st_ino)
-        self._traffic = _Traffic(self._db)
-        self._db.execute("PRAGMA busy_timeout=0")  # waiting is done by the event loop
+        self._traffic = _Traffic(self.db)
 
     async def commit(self, asks: list[Ask]) -> list[AskResult]:
         async with self._transaction("take the transaction"):
             self._traffic.begin()
             return self._apply(asks)  # returns after the commit, which ends the block
 
-    @asynccontextmanager
-    async def _transaction(self, what: str) -> AsyncIterator[None]:
-        """A transaction that is durable after the block; Unavailable, with what was not done, if it cannot be."""
-        async with self._lock:
-            try:
-                self._check_place()
-                await self._begin()
-                yield
-                await self._on_writer(lambda: self._db.execute("COMMIT"))
-            except BaseException as error:
-                self._traffic.forget()
-                await self._on_writer(self._roll_back)
-                if isinstance(error, sqlite3.Error):
-                    raise Unavailable(f"the SQLite store did not {what}: {error}") from error
-                raise
-
     async def _begin(self) -> None:
-        """Take the write lock. Another process (an operator's command) may have it for a moment."""
-        give_up = time.monotonic() + _LONGEST_LOCK
-        while True:
-            try:
-                self._db.execute("BEGIN IMMEDIATE")
-                return
-            except sqlite3.OperationalError:
-                if time.monotonic() > give_up:
-                    raise
-                await asyncio.sleep(0.005)
+        self._check_place()
+        await super()._begin()
 
-    def _roll_back(self) -> None:
-        if self._db.in_transaction:
-            self._db.execute("ROLLBACK")
+    def _forget(self) -> None:
+        self._traffic.forget()
 
     def _apply(self, asks: list[Ask]) -> list[AskResult]:
-        run = self._db.execute
+        run = self.db.execute
         states: dict[int, str | None] = {}
         for number in {ask.campaign for ask in asks}:
             row = run(_STATE, (number,)).fetchone()
@@ -223,18 +179,18 @@ class SqliteDeviceStore(DeviceStore):
             else:
                 outcome = self._claim(ask, states[ask.campaign])
             outcomes.append(outcome)
-        self._db.executemany(_UNPIN, [(ask.campaign, ask.id) for ask in counted])
+        self.db.executemany(_UNPIN, [(ask.campaign, ask.id) for ask in counted])
         self._traffic.write()
         self._random.shuffle(counted)
         queries = [(ask.campaign, ask.query, ask.bit) for ask in counted]
-        self._db.executemany(_REPORT, [(no, q.phase, q.arm, q.coin, q.threshold, bit) for no, q, bit in queries])
+        self.db.executemany(_REPORT, [(no, q.phase, q.arm, q.coin, q.threshold, bit) for no, q, bit in queries])
         return outcomes
 
     def _spend(self, ask: Spend, state: str | None) -> AskResult:
         key = (ask.campaign, ask.id)
         if state not in ("open", "paused"):
             return AskResult(What.SPENT if self._known(key)[0] else What.CLOSED)
-        if not self._db.execute(_SPEND, key).rowcount:
+        if not self.db.execute(_SPEND, key).rowcount:
             return AskResult(What.SPENT)
         self._traffic.land(*key)
         return AskResult(What.COUNTED)
@@ -242,30 +198,21 @@ class SqliteDeviceStore(DeviceStore):
     def _pin(self, ask: Pin) -> AskResult:
         key = (ask.campaign, ask.id)
         if ask.box is not None and self._traffic.has_place(*key, ask.pace):
-            row = self._db.execute(_PIN, (*key, ask.box, ask.lease)).fetchone()
+            row = self.db.execute(_PIN, (*key, ask.box, ask.lease)).fetchone()
             if row is not None:
                 if row[0]:
-                    self._db.execute(_KEEP, key)
+                    self.db.execute(_KEEP, key)
                 if ask.pace is not None:
                     self._traffic.take_off(*key)
                 return AskResult(What.PINNED, ask.box)
-        spent, box, claim = self._known(key)
-        if spent:
-            return AskResult(What.SPENT)
-        if box is not None:
-            return AskResult(What.HAS, box)
-        if claim is None:
-            return AskResult(What.UNKNOWN)
-        if claim < 0:
-            return AskResult(What.EXPIRED)
-        return AskResult(What.NONE if ask.box is None else What.WAIT)
+        return not_pinned(ask, *self._known(key))
 
     def _known(self, key: tuple[int, bytes]) -> Any:
         """What the tables say of a token: whether it is spent, the query it was given, its claim."""
-        return self._db.execute(_KNOWN, key).fetchone()
+        return self.db.execute(_KNOWN, key).fetchone()
 
     def _claim(self, ask: Admit, state: str | None) -> AskResult:
-        run, key = self._db.execute, (ask.campaign, ask.id)
+        run, key = self.db.execute, (ask.campaign, ask.id)
         _, _, claim = self._known(key)
         if claim is not None and claim >= 0:
             return AskResult(What.HAS)
@@ -287,9 +234,9 @@ class SqliteDeviceStore(DeviceStore):
         async with self._transaction("age what is in flight"):
             self._traffic.forget()
             for statement in _TICK:
-                self._db.execute(statement)
+                self.db.execute(statement)
             for statement in _EXPIRE:
-                self._db.execute(statement, (minute,))
+                self.db.execute(statement, (minute,))
 
     async def seal(self, least: int) -> int:
         async with self._lock:
@@ -297,26 +244,24 @@ class SqliteDeviceStore(DeviceStore):
 
     def _seal(self, least: int) -> int:
         try:
-            waiting, over = self._db.execute(sql.WAITING).fetchone()
+            waiting, over = self.db.execute(sql.WAITING).fetchone()
             if waiting < max(1, least) and not over:
                 return 0
-            self._db.execute("PRAGMA busy_timeout=10000")
-            self._db.execute("BEGIN IMMEDIATE")
+            self.db.execute("PRAGMA busy_timeout=10000")
+            self.db.execute("BEGIN IMMEDIATE")
             for statement in _SEAL:
-                self._db.execute(statement)
-            self._db.execute("COMMIT")
+                self.db.execute(statement)
+            self.db.execute("COMMIT")
             self._checkpoint()
         except sqlite3.Error as error:
             self._roll_back()
-            raise Unavailable(f"the SQLite store could not be sealed: {error}") from error
+            raise Unavailable(f"{self._NAME} could not be sealed: {error}") from error
         finally:
-            self._db.execute("PRAGMA busy_timeout=0")
+            self.db.execute("PRAGMA busy_timeout=0")
         return int(waiting)
 
     async def probe(self, *, thorough: bool = False) -> None:
-        async with self._transaction("take a write"):
-            (turn,) = self._db.execute("PRAGMA user_version").fetchone()  # a number that nobody reads
-            self._db.execute(f"PRAGMA user_version={(turn + 1) % 2**31}")
+        await super().probe()
         if thorough:
             await asyncio.to_thread(check_integrity, self._file)
 
@@ -330,10 +275,6 @@ class SqliteDeviceStore(DeviceStore):
             raise Unavailable(
                 "the data folder was moved or replaced under the running server; put it back or restart"
             )
-
-    async def sweep(self) -> None:
-        async with self._lock:
-            await self._on_writer(self._checkpoint)
 
     async def erase(self, patience: float) -> Erasure:
         """`secure_delete` wrote zeros over the rows; what is left to do is to empty the write-ahead log."""
@@ -353,13 +294,6 @@ class SqliteDeviceStore(DeviceStore):
                 )
             await asyncio.sleep(0.1)
 
-    def _checkpoint(self) -> bool:
-        """Empty the write-ahead log; whether it is. A reader may hold it up; then the next one does it."""
-        self._db.execute("PRAGMA busy_timeout=50")
-        held, _, _ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        self._db.execute("PRAGMA busy_timeout=0")
-        return not held
-
     async def taken(self, campaign: int, minute: int) -> int:
         def count() -> int:
             with self._counting:
@@ -368,31 +302,20 @@ class SqliteDeviceStore(DeviceStore):
         try:
             return await asyncio.to_thread(count)
         except sqlite3.Error as error:
-            raise Unavailable(f"the SQLite store could not be read: {error}") from error
+            raise Unavailable(f"{self._NAME} could not be read: {error}") from error
 
     async def publish(self, campaign: int, queries: list[tuple[Query, int]], known: int) -> None:
         rows = published_rows(campaign, queries, known)
         async with self._transaction("take the next queries"):
-            self._db.execute(sql.UNPUBLISH, (campaign,))
-            self._db.executemany(sql.PUBLISH, rows)
+            self.db.execute(sql.UNPUBLISH, (campaign,))
+            self.db.executemany(sql.PUBLISH, rows)
 
     async def _read(self, statement: str, *values: object) -> list[Any]:
-        try:
-            return self._reader.execute(statement, values).fetchall()
-        except sqlite3.Error as error:
-            raise Unavailable(f"the SQLite store could not be read: {error}") from error
+        return self.read(statement, *values)
 
     async def try_lead(self) -> bool:
         return True
 
     async def close(self) -> None:
-        async with self._lock:
-            await self._on_writer(self._checkpoint)
-            for connection in (self._db, self._reader, self._counter):
-                connection.close()
-        self._writer.shutdown()
-
-    async def _on_writer(self, work: Callable[[], T]) -> T:
-        future = asyncio.get_running_loop().run_in_executor(self._writer, work)
-        # A request that is cancelled must not leave the connection inside a half-run statement.
-        return await asyncio.shield(future)
+        await super().close()
+        self._counter.close()

@@ -5,21 +5,16 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from privquant.aggregator.migrations import campaign_no, needed
+
 revision = "0002_snapshots"
 down_revision = "0001"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
-    op.create_table(
-        "snapshot",
-        sa.Column("campaign", sa.Integer, sa.ForeignKey("campaign.no"), nullable=False, primary_key=True),
-        sa.Column("shown_heard", sa.BigInteger, nullable=False),
-        sa.Column("shown", sa.LargeBinary, nullable=False),
-        sa.Column("coming_heard", sa.BigInteger, nullable=False),
-        sa.Column("coming", sa.LargeBinary, nullable=False),
-    )
+    kept = needed(shown_heard=sa.BigInteger, shown=sa.LargeBinary)
+    coming = needed(coming_heard=sa.BigInteger, coming=sa.LargeBinary)
+    op.create_table("snapshot", campaign_no(), *kept, *coming)
 
 
 def downgrade() -> None:

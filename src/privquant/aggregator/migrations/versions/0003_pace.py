@@ -5,10 +5,10 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from privquant.aggregator.migrations import campaign_no, needed
+
 revision = "0003_pace"
 down_revision = "0002_snapshots"
-branch_labels = None
-depends_on = None
 
 _CLAIMED = sa.text("claim > 0")
 
@@ -19,13 +19,8 @@ def upgrade() -> None:
     op.add_column("published", sa.Column("heard", sa.BigInteger, nullable=False, server_default="0"))
     op.add_column("token", sa.Column("claim", sa.Integer, nullable=False, server_default="0"))
     op.create_index("token_claim", "token", ["campaign", "claim"], sqlite_where=_CLAIMED, postgresql_where=_CLAIMED)
-    op.create_table(
-        "flight",
-        sa.Column("campaign", sa.Integer, sa.ForeignKey("campaign.no"), nullable=False, primary_key=True),
-        sa.Column("id", sa.LargeBinary, primary_key=True),
-        sa.Column("age", sa.SmallInteger, nullable=False),
-        sqlite_with_rowid=False,
-    )
+    identity = sa.Column("id", sa.LargeBinary, primary_key=True)
+    op.create_table("flight", campaign_no(), identity, *needed(age=sa.SmallInteger), sqlite_with_rowid=False)
 
 
 def downgrade() -> None:

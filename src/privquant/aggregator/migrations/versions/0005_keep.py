@@ -7,8 +7,6 @@ from alembic import op
 
 revision = "0005_keep"
 down_revision = "0004_shuffle_rounds"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
