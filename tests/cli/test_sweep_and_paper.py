@@ -59,7 +59,8 @@ def test_ctrl_c_keeps_finished_cells_and_resume_goes_on(tmp_path: Path) -> None:
     out = tmp_path / "grid.csv"
     arguments = [
         *("sweep", "--data", "pareto:n=2500:B=4^8", "--protocol", "naive", "--epsilon", "0.1:5:24"),
-        *("--rounds", "16", "--trials", "300", "--out", str(out), "--workers", "2"),  # some seconds: time to stop it
+        # trials for some seconds: time to stop it
+        *("--rounds", "16", "--trials", "300", "--out", str(out), "--workers", "2"),
     ]
     process = subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE, text=True)
     journal = tmp_path / "grid.csv.journal"
