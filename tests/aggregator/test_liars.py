@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -61,6 +62,20 @@ async def _lie(scene: Scene, campaign: str, tokens: Sequence[str], bit: int) -> 
     line.close()
 
 
+def _told_alike(scene: Scene) -> None:
+    """The list and the metrics count the same alarms, once no snapshot turns between the two looks."""
+    deadline = time.monotonic() + 20
+    while True:
+        metrics = str(scene.server.call("GET", "/metrics"))
+        gauge = re.search(r"^privquant_alarmed_campaigns (\S+)$", metrics, re.MULTILINE)
+        running = [line for line in scene.call("GET", "/v1/campaigns") if line["state"] != "closed"]
+        assert gauge is not None
+        if float(gauge[1]) == sum(line["alarm"] for line in running):
+            return
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
 def attacked(scene: Scene, folder: Path, **options: Any) -> tuple[float, dict[str, Any], dict[str, Any]]:
     """(rank error, the campaign as shown, its line in the list) after 95 % honest devices and then 5 % liars."""
     form = {"domain": {"kind": "integers", "low": "0", "high": str(LAST)}, "planned_users": USERS}
@@ -73,12 +88,7 @@ def attacked(scene: Scene, folder: Path, **options: Any) -> tuple[float, dict[st
     _answer_all(folder, invites[:honest], values)
     tokens = [str(wire.Invite.parse(invite).token) for invite in invites[honest:]]
     asyncio.run(_lie(scene, campaign, tokens, bit=0))
-    gauge = re.search(
-        r"^privquant_alarmed_campaigns (\S+)$", str(scene.server.call("GET", "/metrics")), re.MULTILINE
-    )
-    running = [line for line in scene.call("GET", "/v1/campaigns") if line["state"] != "closed"]
-    assert gauge is not None
-    assert float(gauge[1]) == sum(line["alarm"] for line in running)
+    _told_alike(scene)
     scene.call("POST", f"/v1/campaigns/{campaign}/close")  # what runs is shown as of a snapshot
     shown = scene.call("GET", f"/v1/campaigns/{campaign}")
     line = next(line for line in scene.call("GET", "/v1/campaigns") if line["id"] == campaign)

@@ -426,18 +426,21 @@ def test_a_console_that_is_opened_late_sees_the_whole_way(scene: Scene, tmp_path
         heard.append(turned(scene, campaign, heard[-1] if heard else 0))
     with stream(scene, campaign, scene.token) as lines:
         pictures = [next_picture(lines)]
-        while len(pictures[-1]["trace"]) < 4:
+        while not set(heard) <= {row[0] for row in pictures[-1]["trace"]}:  # the estimator is some way behind
             pictures.append(next_picture(lines))
     trace = pictures[-1]["trace"]
     places = [row[0] for row in trace]
+    assert len(places) >= 4
     assert places == sorted(set(places))
-    assert set(heard) <= set(places)
     assert trace[-1][1][0] == pictures[-1]["estimates"][0]["value"]
     widths = [high - low for _, (_, low, high) in trace if low is not None and high is not None]
     assert widths[-1] < widths[0]
     scene.call("POST", f"/v1/campaigns/{campaign}/close")
     closed = scene.call("GET", f"/v1/campaigns/{campaign}/picture")["trace"]
-    assert [row[0] for row in closed] == [*places, 400]
+    kept = [row[0] for row in closed]
+    assert kept[: len(places)] == places
+    assert kept[-1] == 400
+    assert len(kept) <= len(places) + 2  # one snapshot may have turned since the last look
 
 
 def test_streams_end_when_the_server_stops(tmp_path: Path):
