@@ -19,8 +19,8 @@ from privquant.columns import Column, to_indices
 from privquant.domain import Domain, given_domain
 from privquant.errors import InvalidInput
 from privquant.estimates import Estimates
+from privquant.lab.data.outside import warned
 from privquant.lab.engine import simulate_by_asking, simulator
-from privquant.lab.outside import warned
 from privquant.lab.populations import population_of
 from privquant.lab.run import Progress, drive, generator
 from privquant.lab.sample import Sample

@@ -12,9 +12,8 @@ import pytest
 from privquant.columns import to_indices
 from privquant.domain import Integers
 from privquant.errors import InvalidInput
-from privquant.lab import files
-from privquant.lab.data import parse
-from privquant.lab.files import column_names, read_column
+from privquant.lab.data import files, parse
+from privquant.lab.data.files import column_names, read_column
 
 WIDE = Integers(-(2**62), 2**62 - 1)
 

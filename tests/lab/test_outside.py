@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from privquant.domain import Grid, Integers
-from privquant.lab.outside import Truth
+from privquant.lab.data.outside import Truth
 
 DOMAIN = Integers(0, 9)
 

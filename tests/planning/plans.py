@@ -19,8 +19,8 @@ from privquant.lab.experiment.runner import run_cells
 from privquant.lab.experiment.source import Drawn
 from privquant.lab.experiment.template import Registered
 from privquant.lab.sample import Draw, Sample
-from privquant.lab.studies.cliff import Cliff
-from privquant.lab.studies.settings import LUMPY
+from privquant.lab.studies.calibration.cliff import Cliff
+from privquant.lab.studies.calibration.settings import LUMPY
 from privquant.planning.calibration import calibration
 from privquant.planning.solving import Job, by_measurement, solve
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privquant.errors import InvalidInput
-from privquant.lab.studies.law_fit import Counts, fitted
+from privquant.lab.studies.calibration.law_fit import Counts, fitted
 from privquant.planning.calibration import CALIBRATED_DELTA, PRODUCTS, calibration, law_of
 from privquant.planning.law import FEW, Law, Run, features, normal_tail, unit
 from privquant.planning.limits import information_limit, limit_of_the_asked

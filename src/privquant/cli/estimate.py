@@ -68,7 +68,7 @@ def estimate(
     through a biased coin. Nothing is sent anywhere. The true quantile stands beside the estimate.
     """
     from privquant.lab.data import read_column
-    from privquant.lab.outside import Truth, warning
+    from privquant.lab.data.outside import Truth, warning
     from privquant.protocols.registry import DEFAULT_PROTOCOL
     from privquant.quantiles import quantile as find
 

@@ -25,7 +25,7 @@ from privquant.device.policy import Rule
 from privquant.engines.partition_ledger import PartitionLedger, Round
 from privquant.engines.partitions import Answered, Asked, PartitionRefused, Reply, Signs, check_threshold
 from privquant.errors import MissingDependency
-from privquant.lab.files import read_column
+from privquant.lab.data.files import read_column
 from privquant.messages import AnyQuery, Query, TreeQuery, query_to_dict
 from privquant.protocols.tree.encodings import rows as hadamard_rows
 from privquant.protocols.tree.hierarchical import odd_bits

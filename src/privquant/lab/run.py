@@ -10,7 +10,7 @@ import numpy as np
 
 from privquant.columns import to_indices
 from privquant.errors import InvalidInput
-from privquant.lab.outside import warned
+from privquant.lab.data.outside import warned
 from privquant.lab.populations import population_of
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import SUGGESTED, Pace, Schedule

@@ -84,7 +84,7 @@ def pilot_of(given: Any, domain: Domain) -> Pilot:
         return given
     if isinstance(given, str) or hasattr(given, "__fspath__"):
         # The lab lies above the planner, and is asked only by name.
-        found = import_module("privquant.lab.pilots").indices_of(given, domain)
+        found = import_module("privquant.lab.data.pilots").indices_of(given, domain)
     else:
         found = to_indices(given, domain, outside="clamp", missing="drop", fractions="round").indices
     indices = np.sort(found)

@@ -9,8 +9,8 @@ import pytest
 from privquant.lab.experiment.runner import run_cells
 from privquant.lab.sample import Sample
 from privquant.lab.studies.calibration import ROWS, SAME, Row, cells, points, report, write
-from privquant.lab.studies.cliff import Cliff
-from privquant.lab.studies.settings import BITS, EPSILONS, FAMILIES, QUANTILES, spread_evenly
+from privquant.lab.studies.calibration.cliff import Cliff
+from privquant.lab.studies.calibration.settings import BITS, EPSILONS, FAMILIES, QUANTILES, spread_evenly
 from privquant.planning.calibration import calibrated, calibration
 
 SMALL = (

@@ -9,7 +9,7 @@ from privquant.domain import Integers
 from privquant.lab.engine import simulator
 from privquant.lab.sample import Sample
 from privquant.lab.shapes import shape
-from privquant.lab.studies.settings import FAMILIES
+from privquant.lab.studies.calibration.settings import FAMILIES
 from privquant.planning.statement import rank_of
 from privquant.protocols.registry import protocol
 

@@ -81,7 +81,7 @@ def warned(estimate: Estimate, column: Column, domain: Domain) -> Estimate:
 
 def _outside_of_the_package() -> int:
     """The stack level of who called into the package, so that a warning shows the caller's own line."""
-    ours = str(Path(__file__).parent.parent)
+    ours = str(Path(__file__).parents[2])
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(ours):
         level, frame = level + 1, frame.f_back

@@ -10,7 +10,7 @@ from privquant.arrays import Ints
 from privquant.columns import to_indices
 from privquant.domain import Domain
 from privquant.errors import InvalidInput
-from privquant.lab.files import read_column
+from privquant.lab.data.files import read_column
 from privquant.lab.shapes import SHAPES, shape
 
 _DRAWN = 100_000

@@ -17,8 +17,8 @@ from privquant.lab.experiment.outcome import Outcome
 from privquant.lab.experiment.source import LISTED, Drawn
 from privquant.lab.experiment.template import Registered
 from privquant.lab.schedule import SUGGESTED, Schedule
-from privquant.lab.studies.law_fit import Counts, Entry, as_counts, errors_counted, fitted, pooled
-from privquant.lab.studies.settings import BITS, QUANTILES, TYPICAL, between, spread_evenly
+from privquant.lab.studies.calibration.law_fit import Counts, Entry, as_counts, errors_counted, fitted, pooled
+from privquant.lab.studies.calibration.settings import BITS, QUANTILES, TYPICAL, between, spread_evenly
 from privquant.lab.studies.table import name
 from privquant.planning.law import Law, Run, unit
 from privquant.planning.limits import kappa_of

@@ -27,7 +27,7 @@ from privquant.arrays import Ints
 from privquant.columns import to_indices
 from privquant.domain import MAX_SIZE, Domain, Integers, given_domain
 from privquant.errors import InvalidInput
-from privquant.lab.files import read_column as read_column
+from privquant.lab.data.files import read_column as read_column
 from privquant.lab.sample import Draw, Sample
 from privquant.validation import check_count
 

@@ -22,10 +22,10 @@ from privquant.lab.experiment.outcome import Outcome
 from privquant.lab.experiment.results import Results
 from privquant.lab.experiment.source import LISTED, Drawn
 from privquant.lab.experiment.template import Registered, Template
-from privquant.lab.studies import paces, settings
-from privquant.lab.studies.cliff import Cliff
-from privquant.lab.studies.law_fit import Entry, as_counts, errors_counted, fitted, pooled
-from privquant.lab.studies.shuffled_rounds import ShuffledRounds
+from privquant.lab.studies.calibration import paces, settings
+from privquant.lab.studies.calibration.cliff import Cliff
+from privquant.lab.studies.calibration.law_fit import Entry, as_counts, errors_counted, fitted, pooled
+from privquant.lab.studies.calibration.shuffled_rounds import ShuffledRounds
 from privquant.lab.studies.table import name
 from privquant.planning.calibration import law_of
 from privquant.planning.law import FORM, Run, cliff_run, unit
