@@ -1,7 +1,9 @@
 """The package as a whole: what importing it needs, and what it says of itself."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -131,3 +133,18 @@ def test_version_and_public_names():
     assert privquant.__version__[0].isdigit()
     for name in privquant.__all__:
         assert getattr(privquant, name) is not None
+
+
+def test_a_newcomer_finds_his_way():
+    """No function of more than 120 lines, no folder of the lab with more than 12 files."""
+    source = Path(privquant.__file__).parent
+    long = [
+        f"{path.name}: {node.name}"
+        for path in source.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno - node.lineno >= 120
+    ]
+    folders = [source / "lab", *(path for path in (source / "lab").rglob("*") if path.is_dir())]
+    assert len(folders) > 5
+    assert long == []
+    assert [folder.name for folder in folders if len(list(folder.glob("*.py"))) > 12] == []

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privquant._numba import njit, runs_compiled
+from privquant.arrays import Ints
 from privquant.lab.attack import Attack
 from privquant.lab.engine.crowd import Crowd, at_most, draw, fill, new_crowd, new_list
 from privquant.lab.engine.samplers import binomial
@@ -42,8 +43,6 @@ from privquant.protocols.isotonic.prior import Search
 from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.protocols.isotonic.rules import SPREAD_POINTS, batch_size
 from privquant.protocols.isotonic.table import Table, add_counts, add_sorted, clear, counts_at, new_table
-
-Ints = NDArray[np.int64]
 
 # Users are drawn from a list if that many or fewer share a query, and if the list fits into a processor's cache.
 _LISTED = 16

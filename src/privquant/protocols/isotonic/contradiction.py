@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from privquant._numba import BORROWED, compiled_form, njit
-from privquant.protocols.isotonic.epochs import KINDS, Arrivals, Flags, Ints
-from privquant.protocols.isotonic.table import Floats
+from privquant.arrays import Flags, Floats, Ints
+from privquant.protocols.isotonic.epochs import KINDS, Arrivals
 
 # Windows have at most this many epochs, so that the rest is always more than twice as much.
 _WIDEST = 5

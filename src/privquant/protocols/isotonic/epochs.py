@@ -9,13 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privquant._numba import njit
-from privquant.protocols.isotonic.table import Floats
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from privquant.arrays import Flags, Floats, Ints
 
 EPOCHS = 16
 # An epoch shorter than this tells nothing: small runs have fewer of them.
@@ -71,7 +67,7 @@ def new_arrivals(capacity: int, epochs: int, quantiles: int) -> Arrivals:
     return Arrivals(held, rows[0], rows[1], rows[2], rows[3], kept, marks, np.zeros(1), quantiles)
 
 
-def with_rows(arrivals: Arrivals, rows: NDArray[np.int64]) -> Arrivals:
+def with_rows(arrivals: Arrivals, rows: Ints) -> Arrivals:
     """The same decisions beside other reports: threshold, phase, reports, ones, a column each."""
     columns = [np.ascontiguousarray(column) for column in rows.T]
     return arrivals._replace(

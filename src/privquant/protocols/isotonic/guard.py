@@ -20,8 +20,9 @@ import math
 import numpy as np
 
 from privquant._numba import njit
+from privquant.arrays import Flags
 from privquant.protocols.isotonic.contradiction import choose_kept, rising
-from privquant.protocols.isotonic.epochs import BULK, CLOSED, IN_BULK, KINDS, LATE, LOOK, Arrivals, Flags, epoch_at
+from privquant.protocols.isotonic.epochs import BULK, CLOSED, IN_BULK, KINDS, LATE, LOOK, Arrivals, epoch_at
 from privquant.protocols.isotonic.posterior import cell_at
 from privquant.protocols.isotonic.prior import Search
 from privquant.protocols.isotonic.table import Table, add_sorted, clear

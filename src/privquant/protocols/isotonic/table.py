@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from privquant._numba import compiled_form, njit
-from privquant.arrays import Floats as Floats
+from privquant.arrays import Floats
 from privquant.arrays import Ints
 from privquant.protocols.isotonic.prior import Search, prior_mass
 
