@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from privquant._numba import compiled_form, njit
-from privquant.arrays import Floats
-from privquant.arrays import Ints
+from privquant.arrays import Floats, Ints
 from privquant.protocols.isotonic.prior import Search, prior_mass
 
 # Share of the prior that the cells of the bulk phase divide equally, for extreme quantiles.
