@@ -50,14 +50,21 @@ class Tour:
         self.closed_link = self._link(self.closed)
         self.scene.call("POST", f"/v1/campaigns/{self.closed}/close")
         path = f"/v1/campaigns/{self.running}/invites"
-        invites = self.scene.call("POST", path, {"count": self.people}).splitlines()[1:]
-        values = minutes(self.people)
+        invites = self.scene.call("POST", path, {"count": self.people + 400}).splitlines()[1:]
+        values = minutes(self.people + 400)
         done, size = 0, 40
         while done < self.people:
-            some = slice(done, done + size)
+            some = slice(done, min(done + size, self.people))
             answer_all(invites[some], values[some], self.folder / f"ledgers-{done}")
             self.scene.call("GET", f"/v1/campaigns/{self.running}/picture")  # a point of the trace
             done, size = done + size, int(1.5 * size)
+        done = min(done, self.people)
+        # what is shown stays behind, by more where snapshots turned late: an answer needs some hundred
+        while self.scene.call("GET", f"/v1/campaigns/{self.running}/picture")["heard"] < self.people // 2:
+            some = slice(done, done + 40)
+            answer_all(invites[some], values[some], self.folder / f"ledgers-{done}")
+            time.sleep(0.5)
+            done += 40
 
     def _link(self, campaign: str, code: bool = False) -> str:
         form = {"places": 200, "code": code}
