@@ -27,7 +27,8 @@ from privquant.aggregator.one_writer import connect
 
 MARK = "Mozilla/5.0 privquant-test-agent"
 ADDRESS = "203.0.113.77"
-# a report in the clear, with what is around it; the name of the field alone is in the program's own text
+# a report in the clear, with what is around it; the field's name alone is in the program's text, which a process
+# reads where no bytecode is kept
 REPORT = re.compile(rb'.{0,60}"bit": ?[01].{0,60}', re.DOTALL)
 
 
@@ -113,9 +114,8 @@ def test_the_shuffler_never_has_the_key_that_opens(after: After) -> None:
 def test_no_report_has_a_form_in_the_clear(after: After) -> None:
     """No place where a bit stands: no such field in what devices send, and no plaintext report anywhere."""
     everything = b"".join((after.core, after.shuffler_log, *after.shuffler_files.values(), after.forwarded))
-    assert REPORT.search(
-        wire.WireReport("A" * 22, "B" * 86, 1).to_bytes()
-    )  # the twin: in the clear it has this form
+    in_the_clear = wire.WireReport("A" * 22, "B" * 86, 1).to_bytes()  # the twin
+    assert REPORT.search(in_the_clear)
     assert [found.group() for found in REPORT.finditer(everything)] == []
     with connect(after.parties.settings.file) as db:
         columns = {
