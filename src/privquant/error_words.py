@@ -131,24 +131,26 @@ class Typical(_Said):
 
     low, high: values between which the quantile lies, by the curves that the reports allow.
     within:    half-width of rank, among the people asked.
-
-    On data that only look smooth the answer may miss a value that many share by a little, and then be off in rank
-    by as many as share it; the quantile is then between low and high.
+    if_lumpy:  the half-width of rank if many share one value near the answer, which the reports do not show: the
+               answer may miss that value by a little, and is then off in rank by as many as share it. None is any
+               rank.
     """
 
     quantile: float
     low: int | float
     high: int | float
     within: float
+    if_lumpy: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "smooth"} | _Said.to_dict(self)
 
     def __str__(self) -> str:
+        unnoticed = "at any rank" if self.if_lumpy is None else f"within {100 * self.if_lumpy:.2g} points"
         return (
             f"typical, on smooth data: 95 % of such runs land within {100 * self.within:.2g} points of "
-            f"{100 * self.quantile:g} % among the people asked; as a value, from about "
-            f"{shown(self.low)} to {shown(self.high)} (if many share one value unnoticed, at least one of the two)"
+            f"{100 * self.quantile:g} % among the people asked, as a value from about "
+            f"{shown(self.low)} to {shown(self.high)}; {unnoticed} if many share one value unnoticed"
         )
 
 

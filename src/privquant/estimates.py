@@ -74,8 +74,8 @@ class Estimates(list[Estimate]):
         Returns
         -------
         list of dict
-            `typical_within` and `certain_within` are slacks of rank (0.05 is 5 percentile points), the low and high
-            columns are values. The nested form, for JSON, is `Estimate.to_dict()`.
+            `typical_within`, `typical_if_lumpy` and `certain_within` are slacks of rank (0.05 is 5 percentile
+            points), the low and high columns are values. The nested form, for JSON, is `Estimate.to_dict()`.
         """
         return [_row(estimate) for estimate in self]
 
@@ -93,7 +93,7 @@ def _row(estimate: Estimate) -> dict[str, Any]:
     typical = estimate.typical if isinstance(estimate.typical, Typical) else None
     row: dict[str, Any] = {"quantile": estimate.quantile, "value": estimate.value, "bin": estimate.bin}
     for name, said, fields in (
-        ("typical", typical, ("low", "high", "within")),
+        ("typical", typical, ("low", "high", "within", "if_lumpy")),
         ("certain", estimate.certain, ("low", "high", "within")),
         ("interval", estimate.interval, ("low", "high", "confidence")),
         ("rank", estimate.rank, ("within", "confidence")),

@@ -54,9 +54,11 @@ def typical_of(protocol: Isotonic, quantile: float, answer: int) -> Typical | Lu
     domain = protocol.domain
     if isinstance(found, experience.Lump):
         return Lump(domain.lower_edge(found.low), domain.value(found.high), found.jump)
-    if found is None or found.within >= max(quantile, 1.0 - quantile):
+    most = max(quantile, 1.0 - quantile)
+    if found is None or found.within >= most:
         return None  # any rank would be within it
-    return Typical(quantile, domain.lower_edge(found.low), domain.value(found.high), found.within)
+    if_lumpy = found.if_lumpy if found.if_lumpy < most else None
+    return Typical(quantile, domain.lower_edge(found.low), domain.value(found.high), found.within, if_lumpy)
 
 
 def counted_phases(protocol: Isotonic) -> set[int]:

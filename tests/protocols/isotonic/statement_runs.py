@@ -132,7 +132,8 @@ def _batches(table, arrivals, cells, search, course, run, rng, log):
 
 
 @njit(cache=True)
-def _flight(table, arrivals, cells, search, course, run, flight, rng, log):
+def _flight(table, arrivals, cells, search, course, run, flight, together, rng, log):
+    """So many are in flight, and so many are heard together before others are asked in their place."""
     arms = np.empty(course.roles * course.quantiles.size, np.int64)
     out = np.empty((3, MOST_ROWS), np.int64)
     asked = 0
@@ -157,9 +158,10 @@ def _flight(table, arrivals, cells, search, course, run, flight, rng, log):
                             log[asked, 3] = out[0, k]
                             log[asked, 4] = 1
                             asked += 1
-        log[heard, 5] = reported(cells, run, log[heard, 3], 1, 0, rng)
-        _hear(table, arrivals, search, course, log[heard])
-        heard += 1
+        for _ in range(min(together, asked - heard)):
+            log[heard, 5] = reported(cells, run, log[heard, 3], 1, 0, rng)
+            _hear(table, arrivals, search, course, log[heard])
+            heard += 1
     return heard
 
 
@@ -244,8 +246,25 @@ def paced(schedule, users):
     return Schedule.in_flight(min(200, users // 5)) if schedule == "in flight" else SUGGESTED
 
 
+def heard_together(users):
+    """How many of those in flight are heard before others are asked: one in 250 of all users."""
+    return max(1, users // 250)
+
+
 def runs(
-    shape, schedule, *, size, users, epsilon, quantile, trials, seed, draw="empirical", guard=True, made=SHAPES_HERE
+    shape,
+    schedule,
+    *,
+    size,
+    users,
+    epsilon,
+    quantile,
+    trials,
+    seed,
+    draw="empirical",
+    guard=True,
+    made=SHAPES_HERE,
+    together=None,
 ):
     """Finished runs on new users each, all n of n people asked; draw="statistical" asks a population instead."""
     rng = np.random.default_rng(seed)
@@ -274,7 +293,8 @@ def runs(
         if template.rounds is not None:
             rows = _fixed(table, cells, search, course, run, rng, log)
         elif pace.kind == "in-flight":
-            rows = _flight(table, arrivals, cells, search, course, run, int(pace.number), rng, log)
+            at_once = together or heard_together(users)
+            rows = _flight(table, arrivals, cells, search, course, run, int(pace.number), at_once, rng, log)
         else:
             rows = _batches(table, arrivals, cells, search, course, run, rng, log)
         whole = bool(_believe(table, arrivals, search)) if course.epochs > 0 else True

@@ -3,7 +3,7 @@
 from collections import deque
 
 import pytest
-from statement_runs import SCHEDULES, paced, runs
+from statement_runs import SCHEDULES, heard_together, paced, runs
 
 from privquant.lab.schedule import Pace
 from privquant.planning.error_statements import certain_of, typical_of
@@ -12,8 +12,11 @@ from privquant.protocols.isotonic.rules import is_extreme
 from privquant.protocols.isotonic.typical import Typical, typical
 
 
-def told_the_same(template, pace, log):
-    """A fresh protocol, asked on its schedule; every question must be the log's, and is answered as there."""
+def told_the_same(template, pace, log, together):
+    """A fresh protocol, asked on its schedule; every question must be the log's, and is answered as there.
+
+    together: how many of those in flight answer before others are asked.
+    """
     protocol = template.fresh()
     coins = sorted(protocol.coins())
     rows = deque((phase, arm, coins[coin], c, n, s) for phase, arm, coin, c, n, s in log.tolist())
@@ -27,8 +30,8 @@ def told_the_same(template, pace, log):
     if pace.kind == "in-flight":
         waiting = deque(protocol.ask(int(pace.number)))
         while waiting:
-            query = waiting.popleft()
-            protocol.tell_counts(query, 1, answered(query, 1))
+            for query in [waiting.popleft() for _ in range(min(together, len(waiting)))]:
+                protocol.tell_counts(query, 1, answered(query, 1))
             waiting.extend(protocol.ask(int(pace.number) - len(waiting)))
     else:
         step = Pace(pace, protocol)
@@ -46,7 +49,7 @@ def test_a_run_is_that_of_the_protocol(schedule, quantile):
     for run in runs(
         "spikes_on_smooth", schedule, size=10**6, users=users, epsilon=2.0, quantile=quantile, trials=2, seed=4
     ):
-        protocol = told_the_same(run.template, paced(schedule, users), run.log)
+        protocol = told_the_same(run.template, paced(schedule, users), run.log, heard_together(users))
         which = protocol.quantiles.index(quantile)
         answer = protocol.estimates()[which].index
         assert answer == run.answer
@@ -67,6 +70,14 @@ def test_a_run_is_that_of_the_protocol(schedule, quantile):
         slow = typical_of(protocol, quantile, answer)
         if isinstance(fast, Typical) and slow is not None:
             assert (slow.within, slow.low, slow.high) == (fast.within, fast.low, fast.high)
+            assert slow.if_lumpy in (fast.if_lumpy, None)
+
+
+def test_users_in_flight_may_be_heard_together():
+    setting = {"size": 10**6, "users": 600, "epsilon": 2.0, "quantile": 0.9}
+    for run in runs("gamma", "in flight", **setting, trials=2, seed=8, together=7):
+        protocol = told_the_same(run.template, paced("in flight", 600), run.log, together=7)
+        assert protocol.estimate().index == run.answer
 
 
 @pytest.mark.parametrize("schedule", ["sequential", "rounds"])

@@ -9,7 +9,8 @@ asked: reports far from the quantile count for little, whatever the schedule.
 Lumps are looked for by one number, the strongest sign of a jump that a smooth curve could not explain (`jumps`).
 Beyond a cut nothing is called typical. Below it the sign is no proof of smoothness: jumps of four to eight standard
 deviations of the answer's rank often stay below, and put the answer off by as much. So the more doubt there is, the
-wider is what is said; without any it is the spread on smooth data. docs/statements.md says how often it holds.
+wider is what is said; without any it is the spread on smooth data. Beside it stands what holds if there is a lump
+all the same (`typical_ranks.py`). docs/statements.md says how often both hold.
 Nothing is said if the reports hardly tell the place of the curve, or the quantile from an end of all ranks.
 """
 
@@ -28,6 +29,7 @@ from privquant.protocols.isotonic.posterior import profile, target_rate
 from privquant.protocols.isotonic.prior import Search, prior_mass
 from privquant.protocols.isotonic.rules import answer_window
 from privquant.protocols.isotonic.table import Table, counts_at
+from privquant.protocols.isotonic.typical_ranks import rank_reach
 from privquant.protocols.isotonic.typical_values import place_range
 
 # 95 % of answers on smooth data lie within about 2.0 standard deviations by the curve's information, from 1.7 to
@@ -63,11 +65,14 @@ SMOOTH, FEW, LUMPY = 0, 1, 2
 
 
 class Typical(NamedTuple):
-    """within: half-width of rank; low, high: the indices between which it keeps values, by the curve."""
+    """within: half-width of rank; low, high: the indices between which it keeps values, by the curve; if_lumpy: the
+    half-width of rank if the data only look smooth.
+    """
 
     within: float
     low: int
     high: int
+    if_lumpy: float
 
 
 class Lump(NamedTuple):
@@ -98,7 +103,8 @@ def typical(
         return None
     if kind == LUMPY:
         return Lump(int(low), int(high), float(rank))
-    return Typical(float(rank), int(low), int(high))
+    if_lumpy = float(rank_reach(table, search, quantile, answer))
+    return Typical(float(rank), int(low), int(high), min(max(if_lumpy, rank), max(quantile, 1.0 - quantile)))
 
 
 @njit(cache=True)
