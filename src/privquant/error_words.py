@@ -147,6 +147,8 @@ class Typical(_Said):
 
     def __str__(self) -> str:
         unnoticed = "at any rank" if self.if_lumpy is None else f"within {100 * self.if_lumpy:.2g} points"
+        if self.if_lumpy == self.within:
+            unnoticed = "the same"
         return (
             f"typical, on smooth data: 95 % of such runs land within {100 * self.within:.2g} points of "
             f"{100 * self.quantile:g} % among the people asked, as a value from about "

@@ -12,7 +12,7 @@ from privquant.lab import paper_problems, trials
 from privquant.lab.populations import CountUsers, Users
 from privquant.lab.run import drive, run
 from privquant.lab.sample import Sample
-from privquant.messages import Interval, Lump, error_statement
+from privquant.messages import Interval, Lump, Typical, error_statement
 from privquant.planning import statement
 from privquant.planning.statement import interval_sentence, stated, stated_estimates
 from privquant.protocols.registry import protocol, protocol_names
@@ -214,3 +214,22 @@ def test_liars_are_told_the_same_in_a_plan_and_in_a_run():
     assert guarded == f"{said} {statement.GUARDED}"
     two = statement.liars_in_a_run(0.01, epsilon=1.0, quantiles=[0.5, 0.9])
     assert two.count(" at quantile ") == 2
+
+
+@pytest.mark.parametrize(
+    ("if_lumpy", "said"),
+    [
+        (0.12, "; within 12 points if many share one value unnoticed"),
+        (0.05, "; the same if many share one value unnoticed"),
+        (None, "; at any rank if many share one value unnoticed"),
+    ],
+)
+def test_the_typical_sentence_ends_with_lumps_that_do_not_show(if_lumpy, said):
+    told = Typical(0.5, 10, 20, 0.05, if_lumpy)
+    assert str(told).endswith(said)
+    assert error_statement(told.to_dict()) == told
+
+
+def test_a_typical_statement_written_before_there_was_a_word_on_lumps_is_read():
+    old = {"kind": "smooth", "quantile": 0.5, "low": 10, "high": 20, "within": 0.05}
+    assert error_statement(old) == Typical(0.5, 10, 20, 0.05)
