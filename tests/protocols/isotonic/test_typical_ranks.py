@@ -14,8 +14,8 @@ KAPPA = 0.6
 GRID = np.linspace(0.5 - KAPPA / 2, 0.5 + KAPPA / 2, 121)
 
 
-def filled(rows):
-    search, table = Search(99, 0.0, np.array([KAPPA])), new_table(16)
+def filled(rows, last=99):
+    search, table = Search(last, 0.0, np.array([KAPPA])), new_table(16)
     for threshold, reports, ones in rows:
         add_counts(table, search, 0, -1, False, threshold, reports, ones)
     return table, search
@@ -73,3 +73,12 @@ def test_a_lump_beside_the_answer_is_within_reach():
     table, search = filled([(40, 10_000, 5_000 - 900), (60, 10_000, 5_000 + 1_500)])
     found = rank_reach(table, search, 0.5, 50)
     assert found == pytest.approx(0.15 / KAPPA, rel=0.1)
+
+
+def test_at_an_end_of_the_domain_one_side_is_known():
+    """Nobody is below the first value: that answer is never too high. The largest domain has no index beyond."""
+    rows = [(0, 400, 260), (40, 300, 180), (80, 300, 200)]
+    last = 2**63 - 1
+    assert rank_reach(*filled(rows), 0.5, 0) < 0.05 < rank_reach(*filled(rows), 0.5, 1)
+    mirrored = [(last - 1 - threshold, reports, reports - ones) for threshold, reports, ones in rows]
+    assert rank_reach(*filled(mirrored, last), 0.5, last) == pytest.approx(rank_reach(*filled(rows), 0.5, 0))

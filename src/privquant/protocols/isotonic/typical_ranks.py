@@ -58,8 +58,11 @@ def rank_reach(table: Table, search: Search, quantile: float, answer: int) -> fl
     count = table.held[0]
     n, s, _ = counts_at(table, search, quantile)
     rate, least = target_rate(search, quantile), least_rate(search)
-    at_or_above = place_of(table.threshold, 0, count, answer - 1)
-    above = place_of(table.threshold, 0, count, answer + 1)
-    high = _furthest(table, n, s, at_or_above, rate, 1.0 - least, least)
-    low = _furthest(table, n, s, above, rate, least, least)
+    high = low = rate
+    if answer > 0:  # nobody is below the first value, and nobody above the last
+        at_or_above = place_of(table.threshold, 0, count, answer - 1)
+        high = _furthest(table, n, s, at_or_above, rate, 1.0 - least, least)
+    if answer < search.last:
+        above = place_of(table.threshold, 0, count, answer + 1)
+        low = _furthest(table, n, s, above, rate, least, least)
     return max(high - rate, rate - low) / float(search.kappas[0])
