@@ -1,9 +1,10 @@
 """Plans hold: goals drawn at random, each run as planned on data the calibration has never seen.
 
 The long form (`make test-full`) is 40 plans of 2,000 runs: nine in ten are kept within .03 of their confidence, and
-none misses it by .06; plans near that are run again, 12,000 times, as 2,000 have an error of .01. On the hardest data, of the family they were planned for, none misses it by .05; they are
-planned with caution, and most do better than said. The short form is a few of the same plans; both fail on plans
-with three quarters of the users, of the hardest half.
+none misses it by .06; plans near that are run again, 12,000 times, as 2,000 have an error of .01. On the hardest
+data, of the family they were planned for, none misses it by .05; they are planned with caution, and most do better
+than said. The short form is a few of the same plans; both fail on plans with three quarters of the users, of the
+hardest half.
 """
 
 import math
