@@ -54,8 +54,12 @@ class Domain(ABC):
         return None
 
     def lower_edge(self, index: int) -> int | float:
-        """The least value that an index stands for: a bin's lower edge is the upper edge of the bin before it."""
-        return self.value(index if self.bin(index) is None else max(index - 1, 0))
+        """The least value that an index stands for: a bin's lower edge is the upper edge of the bin before it, and
+        the first bin has none.
+        """
+        if self.bin(index) is None:
+            return self.value(index)
+        return self.value(index - 1) if index > 0 else -math.inf
 
     def check_index(self, index: int) -> int:
         if not 0 <= index < self.size:

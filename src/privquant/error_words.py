@@ -21,8 +21,14 @@ def shown(value: int | float | None) -> str:
     if value is None:
         return "no bound"
     if value in (math.inf, -math.inf):
-        return "the end of the data"
+        return "the end of the data" if value > 0 else "the start of the data"
     return str(value) if isinstance(value, int) else f"{value:.6g}"
+
+
+def points(share: float) -> str:
+    """A share of all ranks in percentile points, to two digits or, at and near 100, whole."""
+    number = f"{100 * share:.2g}" if 100 * share < 99.5 else f"{100 * share:.0f}"
+    return f"{number} point{'' if number == '1' else 's'}"
 
 
 class _Said:
@@ -54,7 +60,7 @@ class Interval(_Said):
     def __str__(self) -> str:
         low = "no lower bound" if self.low is None else f"{self.low}"
         high = "no upper bound" if self.high is None else f"{self.high}"
-        return f"{low} .. {high} ({self.confidence:.0%} certified)"
+        return f"{low} .. {high} ({100 * self.confidence:.6g}% certified)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +92,7 @@ class Rank(_Said):
 class Certain(_Said):
     """What holds for any data, by proof (docs/statements.md): some value from low to high has about the right rank.
 
-    low, high:  None is "no bound" on that side.
+    low, high:  None is "no bound" on that side, never on both.
     within:     the slack of rank: 0.05 is 5 percentile points.
     confidence: the probability with which it holds.
     """
@@ -97,30 +103,24 @@ class Certain(_Said):
     within: float
     confidence: float
 
-    def unbounded(self) -> list[str]:
-        """The sides, of "lower" and "upper", on which it says nothing about the quantile itself."""
-        return [
-            side
-            for side, end, reached in (
-                ("lower", self.low, self.quantile - self.within <= 0.0),
-                ("upper", self.high, self.quantile + self.within >= 1.0),
-            )
-            if end is None or reached
-        ]
+    def no_bound(self) -> str:
+        """Said where the slack takes in the last rank on a side: the quantile itself may be anywhere there."""
+        if self.quantile + self.within >= 1.0:
+            return "no upper bound on the quantile itself"
+        return "no lower bound on the quantile itself" if self.quantile <= self.within else ""
 
     def __str__(self) -> str:
-        where = f"from {shown(self.low)} to {shown(self.high)}"
-        if self.low is None and self.high is None:
-            return "certain: nothing, from so few users"
+        where = f"some value from {shown(self.low)} to {shown(self.high)}"
         if self.high is None:
-            where = f"of {shown(self.low)} or more"
+            where = f"some value of {shown(self.low)} or more"
         elif self.low is None:
-            where = f"of {shown(self.high)} or less"
-        sides = self.unbounded()
-        end = f"; no {' and no '.join(sides)} bound on the quantile itself from so few users" if sides else ""
+            where = f"some value of {shown(self.high)} or less"
+        elif self.low == self.high:
+            where = f"the value {shown(self.low)}"
+        end = f"; {self.no_bound()}" if self.no_bound() else ""
         return (
-            f"certain, for any data: with {100 * self.confidence:g} % confidence some value {where} has a rank "
-            f"within {100 * self.within:.2g} points of {100 * self.quantile:g} % in the population the users were "
+            f"certain, for any data: with {100 * self.confidence:g} % confidence {where} has a rank within "
+            f"{points(self.within)} of {100 * self.quantile:g} % in the population the users were "
             f"drawn from, if each answered once and not answering is unrelated to the answer{end}"
         )
 
@@ -146,11 +146,11 @@ class Typical(_Said):
         return {"kind": "smooth"} | _Said.to_dict(self)
 
     def __str__(self) -> str:
-        unnoticed = "at any rank" if self.if_lumpy is None else f"within {100 * self.if_lumpy:.2g} points"
+        unnoticed = "at any rank" if self.if_lumpy is None else f"within {points(self.if_lumpy)}"
         if self.if_lumpy == self.within:
             unnoticed = "the same"
         return (
-            f"typical, on smooth data: 95 % of such runs land within {100 * self.within:.2g} points of "
+            f"typical, on smooth data: 95 % of such runs land within {points(self.within)} of "
             f"{100 * self.quantile:g} % among the people asked, as a value from about "
             f"{shown(self.low)} to {shown(self.high)}; {unnoticed} if many share one value unnoticed"
         )
@@ -176,7 +176,7 @@ class Lump(_Said):
             where = f"near {shown(self.high)}"
         return (
             f"typical: nothing, the data look lumpy near the answer (rank seems to rise by about "
-            f"{100 * self.jump:.2g} points {where})"
+            f"{points(self.jump)} {where})"
         )
 
 
@@ -186,6 +186,8 @@ def error_statement(form: Mapping[str, Any] | None) -> Certain | Typical | Lump 
         return None
     given = dict(form)
     kind = given.pop("kind", None)
-    if kind == "lumpy":
-        return Lump(**given)
-    return Typical(**given) if kind == "smooth" else Certain(**given)
+    if kind is None:
+        return Certain(**given)
+    # JSON has no infinity; only what is certain has ends that are no bound
+    given |= {end: value for end, value in (("low", -math.inf), ("high", math.inf)) if given[end] is None}
+    return Lump(**given) if kind == "lumpy" else Typical(**given)

@@ -75,7 +75,8 @@ class Estimates(list[Estimate]):
         -------
         list of dict
             `typical_within`, `typical_if_lumpy` and `certain_within` are slacks of rank (0.05 is 5 percentile
-            points), the low and high columns are values. The nested form, for JSON, is `Estimate.to_dict()`.
+            points), the low and high columns are values, infinite at the open end of a bin. The nested form, for
+            JSON, is `Estimate.to_dict()`.
         """
         return [_row(estimate) for estimate in self]
 

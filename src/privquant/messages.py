@@ -23,7 +23,7 @@ from privquant.error_words import Lump as Lump
 from privquant.error_words import Rank as Rank
 from privquant.error_words import Typical as Typical
 from privquant.error_words import error_statement as error_statement
-from privquant.error_words import finite, shown
+from privquant.error_words import finite, points, shown
 from privquant.errors import InvalidInput, ProtocolError
 
 
@@ -385,7 +385,7 @@ class Estimate:
     def cells(self) -> tuple[str, str, str, str, str]:
         """A line of a table: quantile, value, what is typical, what is certain, users."""
         value = self._no_answer() if self.value is None else self.bin or shown(self.value)
-        typical = self._typical_words() or (f"+- {100 * self.rank.within:.2g} points of rank" if self.rank else "-")
+        typical = self._typical_words() or (f"+- {points(self.rank.within)} of rank" if self.rank else "-")
         nothing = "says next to nothing" if self._says_nothing() else "-"
         return f"{self.quantile:g}", value, typical, self._certain_words() or nothing, f"{self.users:,}"
 
@@ -400,9 +400,13 @@ class Estimate:
         if self.certain is None:
             return ""
         low, high = (shown(end) for end in (self.certain.low, self.certain.high))
-        sides = self.certain.unbounded()
-        end = f", no {' and no '.join(sides)} bound from so few users" if sides else ""
-        return f"{low} .. {high} to {100 * self.certain.within:.2g} points of rank{end}"
+        where = f"{low} .. {high}"
+        if self.certain.high is None:
+            where = f"{low} or more"
+        elif self.certain.low is None:
+            where = f"{high} or less"
+        end = f", {self.certain.no_bound()}" if self.certain.no_bound() else ""
+        return f"{where} to {points(self.certain.within)} of rank{end}"
 
     def __repr__(self) -> str:
         shown = f"{self.value}"
@@ -415,8 +419,9 @@ class Estimate:
         interval = f", {self.interval}" if self.interval is not None else ""
         if known := self._known():
             interval += f"; {known}"
+        heard = "1 user" if self.users == 1 else f"{self.users} users"
         return (
-            f"Estimate({shown}{where} at quantile {self.quantile:g}{interval}; {self.users} users heard, "
+            f"Estimate({shown}{where} at quantile {self.quantile:g}{interval}; {heard} heard, "
             f"{self.guarantee.trust} {privacy}, {self.protocol})"
         )
 
@@ -425,7 +430,7 @@ class Estimate:
         typical, certain = self._typical_words(), self._certain_words()
         if isinstance(self.typical, Typical):
             typical = f"typically {typical}"
-        nothing = "so few that this says next to nothing" if self._says_nothing() else ""
+        nothing = "these reports say next to nothing" if self._says_nothing() else ""
         return ", ".join(part for part in (typical, f"certain {certain}" if certain else "", nothing) if part)
 
     def _says_nothing(self) -> bool:

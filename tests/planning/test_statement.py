@@ -1,5 +1,7 @@
 """What is said of an estimate: by one place, above the protocols, and only where something is known."""
 
+import json
+import math
 import subprocess
 import sys
 
@@ -12,7 +14,7 @@ from privquant.lab import paper_problems, trials
 from privquant.lab.populations import CountUsers, Users
 from privquant.lab.run import drive, run
 from privquant.lab.sample import Sample
-from privquant.messages import Interval, Lump, Typical, error_statement
+from privquant.messages import Certain, Interval, Lump, Typical, error_statement
 from privquant.planning import statement
 from privquant.planning.statement import interval_sentence, stated, stated_estimates
 from privquant.protocols.registry import protocol, protocol_names
@@ -114,7 +116,8 @@ def test_several_quantiles_and_an_interval_leave_each_search_fewer_reports():
 def test_where_ranks_reach_the_end_no_bound_on_the_quantile_is_claimed():
     high = stated_estimates(finished(quantile=0.99))[0]
     assert 0.99 + high.certain.within >= 1.0
-    assert str(high.certain).endswith("no upper bound on the quantile itself from so few users")
+    assert str(high.certain).endswith("; no upper bound on the quantile itself")
+    assert high.certain.low is None
     middle = stated_estimates(finished(epsilon=3.0))[0]
     assert "no upper bound" not in str(middle.certain)
 
@@ -122,7 +125,7 @@ def test_where_ranks_reach_the_end_no_bound_on_the_quantile_is_claimed():
 def test_too_few_users_are_told_that_they_say_nothing():
     few = stated_estimates(finished(users=12, epsilon=0.5))[0]
     assert (few.certain, few.typical) == (None, None)
-    assert few.notes == ("12 reports at this epsilon say next to nothing about the quantile",)
+    assert few.notes == ("12 reports, asked like this, say next to nothing about the quantile",)
 
 
 def test_a_lump_is_named_instead_of_called_typical():
@@ -233,3 +236,68 @@ def test_the_typical_sentence_ends_with_lumps_that_do_not_show(if_lumpy, said):
 def test_a_typical_statement_written_before_there_was_a_word_on_lumps_is_read():
     old = {"kind": "smooth", "quantile": 0.5, "low": 10, "high": 20, "within": 0.05}
     assert error_statement(old) == Typical(0.5, 10, 20, 0.05)
+
+
+# -- ends: of the ranks, of the domain, of open bins ---------------------------------------------------------
+
+
+def test_where_the_reports_bound_nothing_nothing_is_called_certain():
+    """The slack takes in the last rank, and the other side has no end: any data would keep such a sentence."""
+    for seed in range(5):
+        few = pq.quantile([0] * 5, 0.999, epsilon=8.0, domain=(0, 99_999), rng=seed)
+        assert few.certain is None
+    assert "say next to nothing" in repr(few)
+
+
+@pytest.mark.parametrize(("quantile", "said"), [(0.99, "lower"), (0.01, "upper")])
+def test_a_side_that_was_not_tested_has_no_end(quantile, said):
+    """Where the slack takes in rank 1 no value is too high: nothing speaks against lower ones. And the mirror."""
+    values = np.random.default_rng(2).lognormal(6, 1, 2000).astype(int)
+    found = pq.quantile(values, quantile, epsilon=2.0, domain=(0, 99_999), rng=2)
+    assert found.certain.within >= min(quantile, 1.0 - quantile)
+    assert (found.certain.low if said == "lower" else found.certain.high) is None
+    assert (found.certain.high if said == "lower" else found.certain.low) is not None
+
+
+@pytest.mark.parametrize(("value", "domain"), [(1, (-1, 1)), (0, (0, 99_999)), (2**63 - 1, (0, 2**63 - 1))])
+def test_the_ends_of_the_domain_are_bounds(value, domain):
+    found = pq.median([value] * 5000, epsilon=3.0, domain=domain, rng=1)
+    assert found.value == value
+    end = found.certain.low if value == domain[0] else found.certain.high
+    assert end == value
+    assert "no bound" not in repr(found)
+
+
+def test_the_first_bin_is_open():
+    """Nine in ten medians of these are in the first bin, which has no lower edge; without it none would be kept."""
+    kept = 0
+    for seed in range(10):
+        values = np.random.default_rng(seed).normal(-2, 30, 3000)
+        found = pq.median(values, epsilon=0.5, domain=pq.Grid(np.linspace(0, 100, 41)), rng=seed)
+        said = found.typical
+        kept += not isinstance(said, Typical) or said.low <= np.median(values) <= said.high
+        if isinstance(said, Typical) and found.index == 0:
+            assert "from about the start of the data to " in str(said)
+    assert kept >= 9
+
+
+def test_what_is_written_down_reads_the_same():
+    """The last bin is open: its end is infinite, which JSON has not."""
+    found = pq.quantile([100.0] * 3000, [0.5, 0.9], epsilon=1.0, domain=pq.Grid([0.0, 10.0, 20.0]), rng=1)
+    said = [Typical(0.5, -math.inf, math.inf, 0.05, 0.1), Lump(-math.inf, 0.0, 0.5)]
+    said += [each for one in found for each in (one.certain, one.typical) if each is not None]
+    assert len(said) > 2
+    for each in said:
+        again = error_statement(json.loads(json.dumps(each.to_dict(), allow_nan=False)))
+        assert again == each
+        assert str(again) == str(each)
+
+
+def test_numbers_read_well():
+    assert str(Interval(1, 2, 0.999)) == "1 .. 2 (99.9% certified)"
+    assert str(Interval(1, 2, 0.95)) == "1 .. 2 (95% certified)"
+    assert "rise by about 100 points near 7" in str(Lump(7, 7, 0.996))
+    assert "within 1 point of 50 %" in str(Typical(0.5, 1, 2, 0.0101, None))
+    one = Certain(0.5, 49, 49, 0.05, 0.95)
+    assert "with 95 % confidence the value 49 has a rank within 5 points" in str(one)
+    assert "1 user heard" in repr(pq.median([3], epsilon=1.0, domain=(0, 9), rng=1))

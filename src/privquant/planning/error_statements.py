@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from privquant.arrays import Floats
+from privquant.error_words import finite
 from privquant.messages import Certain, Lump, Typical
 from privquant.protocols.isotonic import certain as certainty
 from privquant.protocols.isotonic import typical as experience
@@ -39,8 +40,10 @@ def certain_of(protocol: Isotonic, quantile: float, answer: int) -> Certain | No
     )
     if found is None:
         return None
-    low = None if found.low < 0 else protocol.domain.lower_edge(found.low)
-    high = None if found.high < 0 else protocol.domain.value(found.high)
+    low = None if found.low < 0 else finite(protocol.domain.lower_edge(found.low))
+    high = None if found.high < 0 else finite(protocol.domain.value(found.high))
+    if low is None and high is None:
+        return None
     return Certain(quantile, low, high, found.within, found.confidence)
 
 

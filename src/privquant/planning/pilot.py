@@ -16,6 +16,7 @@ import numpy as np
 from privquant.arrays import Ints
 from privquant.columns import to_indices
 from privquant.domain import Domain
+from privquant.error_words import finite
 from privquant.errors import InvalidInput
 
 # Fewer values say nothing about a quantile's neighbourhood.
@@ -65,8 +66,8 @@ class Pilot:
         return Reach(
             1.0 if low is None else min(max(alpha, q - self.rank(low - 1)), math.nextafter(q, 0.0)),
             1.0 if high is None else min(max(alpha, self.rank(high) - q), math.nextafter(1.0 - q, 0.0)),
-            None if low is None else self.domain.lower_edge(low),
-            None if high is None else self.domain.value(high),
+            None if low is None else finite(self.domain.lower_edge(low)),
+            None if high is None else finite(self.domain.value(high)),
         )
 
     def crowd(self, q: float, alpha: float) -> tuple[int | float, float]:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from privquant._numba import HAVE_NUMBA
+from privquant.error_words import finite
 from privquant.planning.solving import RANGES, Job
 from privquant.planning.targets import Target, targets_of, with_the_pilots_own
 
@@ -136,6 +137,6 @@ def _target(fitted: Target, which: int, unknown: str, full: dict[str, float], jo
         expected=float(np.median(errors)),
         alpha=alpha,
         success=kept,
-        low=None if alpha >= q else job.pilot.domain.lower_edge(low),
-        high=None if alpha >= 1.0 - q else job.pilot.domain.value(high),
+        low=None if alpha >= q else finite(job.pilot.domain.lower_edge(low)),
+        high=None if alpha >= 1.0 - q else finite(job.pilot.domain.value(high)),
     )

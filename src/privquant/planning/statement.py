@@ -62,7 +62,7 @@ def stated(estimate: Estimate, protocol: Protocol) -> Estimate:
     if protocol.believed().left_out:
         whole = _noted(whole, left_out_sentence(protocol))
     elif certain is None and typical is None and protocol.domain.size > 1:
-        whole = _noted(whole, f"{estimate.users:,} reports at this epsilon {SAYS_NOTHING}")
+        whole = _noted(whole, f"{estimate.users:,} reports, asked like this, {SAYS_NOTHING}")
     return replace(whole, certain=certain, typical=typical, record=_record(protocol, estimate.quantile))
 
 

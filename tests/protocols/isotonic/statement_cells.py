@@ -111,6 +111,11 @@ def look(cell, trials, seed, draw="empirical"):
         )
         count = int(run.table.held[0])
         heard = run.table.reports[:, :count].sum(axis=1) / len(template.quantiles)
+        # a side on which the slack takes in the last rank has no end, and is measured from the answer
+        if q + said.within >= 1.0:
+            lowest = run.people_share(run.answer - 1)
+        elif q <= said.within:
+            highest = run.people_share(run.answer)
         width = (highest - lowest + 2.0 * said.within) / rank_unit(heard, template.search.kappas, q)
         found.append((people, population, calibrated, True, said.low >= 0 and said.high >= 0, width))
     columns = np.array(found, float)

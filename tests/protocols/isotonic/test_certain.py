@@ -64,14 +64,14 @@ def by_definition(table, search, quantile, answer, spread=False, confidence=0.95
                 found += beside * ratio(window, edge, edge - sign * step * within) / len(module._STEPS)
         return found >= 1 / (module.WINDOWS * alpha)
 
-    low = high = answer
+    low = high = -1
     if quantile + within < 1:
         row = list(itertools.takewhile(lambda c: rejected(c, False), range(count)))
         low = min(answer, threshold[row[-1]] + 1) if row else -1
     if quantile - within > 0:
         row = list(itertools.takewhile(lambda c: rejected(c, True), range(count - 1, -1, -1)))
         high = max(answer, threshold[row[-1]]) if row else -1
-    return Certain(low, high, within, confidence)
+    return Certain(low, high, within, confidence) if max(low, high) >= 0 else None
 
 
 @pytest.mark.parametrize("coins", [1, 2])
@@ -90,7 +90,7 @@ def test_the_ends_are_those_of_the_definition(coins):
             table, search = filled(rows, kappas)
             found = certain(table, search, quantile, 500)
             assert found == by_definition(table, search, quantile, 500)
-            ends.add((found.low, found.high))
+            ends.add(found and (found.low, found.high))
     assert len(ends) > 10
 
 
@@ -109,8 +109,10 @@ def test_a_finished_protocol_has_all_that_is_needed():
         ]
         answer = int(protocol.estimates()[which].value)
         found = certain(table_of(protocol.search, counts), protocol.search, quantile, answer)
-        assert 0 <= found.low <= answer <= found.high
-        assert np.searchsorted(values, found.low) / users <= quantile + found.within
+        # for p90 the slack takes in the last rank: no lower end
+        assert found.low == -1 if quantile == 0.9 else found.low >= 0
+        assert found.low <= answer <= found.high
+        assert np.searchsorted(values, max(found.low, 0)) / users <= quantile + found.within
         assert np.searchsorted(values, found.high, "right") / users >= quantile - found.within
 
 
@@ -129,11 +131,17 @@ def test_too_few_reports_say_nothing():
     assert certain(*filled([]), 0.5, 500) is None
 
 
-def test_a_side_on_which_no_rank_can_be_too_far_ends_at_the_answer():
-    table, search = filled([(0, 500, 400, 200)])
+def test_a_side_on_which_no_rank_can_be_too_far_has_no_end():
+    table, search = filled([(0, 500, 400, 200), (0, 800, 400, 300)])
     found = certain(table, search, 0.9, 700)
     assert 0.9 + found.within > 1.0
-    assert found.low == 700
+    assert (found.low, found.high) == (-1, 800)
+    assert certain(*filled([(0, 500, 400, 200)]), 0.9, 700) is None  # nor has the other side
+
+
+def test_the_first_and_the_last_value_are_ends():
+    assert certain(*filled([(0, 500, 3000, 2100)]), 0.5, 0)[:2] == (0, 500)
+    assert certain(*filled([(0, 500, 3000, 900)]), 0.5, LAST)[:2] == (501, LAST)
 
 
 def test_a_side_that_nothing_contradicts_has_no_bound():

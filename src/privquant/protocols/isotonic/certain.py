@@ -97,7 +97,7 @@ def certain(
 
     most: how many reports the table could have at most (one number a coin), which must not depend on what was
     answered; None if it is full. spread: whether batches were spread over several thresholds. Nothing is returned
-    where the reports are so few that any rank is within the slack: nothing would be said.
+    where the reports bound neither side: any data would keep it.
     """
     count = int(table.held[0])
     heard = table.reports[:, :count].sum(axis=1) if most is None else most
@@ -107,14 +107,15 @@ def certain(
         return None
     # where no rank can be too far on one side, the other side has all of alpha
     alpha = (1.0 - confidence) / len(sides)
-    low, high = answer, answer
-    if quantile + within < 1.0:
-        passed = _rejected(table, search, quantile, within, heard, alpha, False)
-        low = min(answer, int(table.threshold[passed - 1]) + 1) if passed else -1
-    if quantile - within > 0.0:
-        passed = _rejected(table, search, quantile, within, heard, alpha, True)
-        high = max(answer, int(table.threshold[count - passed])) if passed else -1
-    return Certain(low, high, within, confidence)
+    low, high = -1, -1
+    if quantile + within < 1.0 and (passed := _rejected(table, search, quantile, within, heard, alpha, False)):
+        low = min(answer, int(table.threshold[passed - 1]) + 1)
+    if quantile - within > 0.0 and (passed := _rejected(table, search, quantile, within, heard, alpha, True)):
+        high = max(answer, int(table.threshold[count - passed]))
+    if low < 0 and high < 0:
+        return None
+    # nobody is below the first value, and nobody above the last
+    return Certain(0 if answer == 0 else low, search.last if answer == search.last else high, within, confidence)
 
 
 def _rejected(

@@ -28,6 +28,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from privquant.domain import Domain
+from privquant.error_words import finite
 from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import AnyQuery, Estimate, Guarantee, Interval, Query
 from privquant.privacy.coin import Coin
@@ -380,8 +381,8 @@ class Isotonic(ThresholdProtocol):
         low, high = (int(end) for end in ends[which])
         if 0 <= high < low:  # both sides claim too much, which happens less often than 1 - confidence
             low, high = high, low
-        least = None if low < 0 else self.domain.lower_edge(low)
-        return Interval(least, None if high < 0 else self.domain.value(high), self.interval)
+        least = None if low < 0 else finite(self.domain.lower_edge(low))
+        return Interval(least, None if high < 0 else finite(self.domain.value(high)), self.interval)
 
     def search_band(self, mass: float = 0.9, quantile: float | None = None) -> tuple[float, float] | None:
         """Where the posterior that asks looks for the quantile: values between which it has `mass`.

@@ -25,11 +25,13 @@ export function quantile(q) {
 
 /**
  * The range that is said of an estimate, {low, high, text}: where it typically lands, or where the data are lumpy what is
- * certain. Null where the reports are too few to say one.
+ * certain. Null where the reports are too few to say one, or where what is certain takes in the last rank of a side: it is
+ * no range of the quantile then, and stands in the sentences only.
  */
 export function range({ typical, certain, notes }) {
   const found = typical?.kind === "smooth" ? typical : certain;
   if (found === null || notes.some((note) => note.endsWith("next to nothing about the quantile"))) return null;
+  if (found === certain && (found.quantile + found.within >= 1 || found.quantile <= found.within)) return null;
   const { low, high } = found;
   if (low === null && high === null) return null;
   if (low === null) return { low, high, text: `at most ${value(high)}` };
