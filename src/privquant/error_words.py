@@ -187,7 +187,8 @@ def error_statement(form: Mapping[str, Any] | None) -> Certain | Typical | Lump 
     given = dict(form)
     kind = given.pop("kind", None)
     if kind is None:
-        return Certain(**given)
+        # one without any bound says nothing, and was written down all the same by earlier code
+        return None if given["low"] is None and given["high"] is None else Certain(**given)
     # JSON has no infinity; only what is certain has ends that are no bound
     given |= {end: value for end, value in (("low", -math.inf), ("high", math.inf)) if given[end] is None}
     return Lump(**given) if kind == "lumpy" else Typical(**given)

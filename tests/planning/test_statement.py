@@ -233,9 +233,12 @@ def test_the_typical_sentence_ends_with_lumps_that_do_not_show(if_lumpy, said):
     assert error_statement(told.to_dict()) == told
 
 
-def test_a_typical_statement_written_before_there_was_a_word_on_lumps_is_read():
+def test_statements_of_earlier_code_are_read():
     old = {"kind": "smooth", "quantile": 0.5, "low": 10, "high": 20, "within": 0.05}
     assert error_statement(old) == Typical(0.5, 10, 20, 0.05)
+    empty = {"quantile": 0.99, "low": None, "high": None, "within": 0.2, "confidence": 0.95}
+    assert error_statement(empty) is None
+    assert error_statement(empty | {"high": 7}) == Certain(0.99, None, 7, 0.2, 0.95)
 
 
 # -- ends: of the ranks, of the domain, of open bins ---------------------------------------------------------
