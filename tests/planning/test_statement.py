@@ -271,6 +271,13 @@ def test_the_ends_of_the_domain_are_bounds(value, domain):
     assert "no bound" not in repr(found)
 
 
+@pytest.mark.parametrize(("users", "epsilon"), [(3000, 1.0), (20_000, 1.0), (20_000, 3.0)])
+def test_a_value_that_all_share_is_certain_from_both_sides(users, epsilon):
+    """A search that is sure of one value goes on to ask on both sides of it."""
+    found = pq.median([7] * users, epsilon=epsilon, domain=(0, 99), rng=1)
+    assert (found.certain.low, found.value, found.certain.high) == (7, 7, 7)
+
+
 def test_the_first_bin_is_open():
     """Nine in ten medians of these are in the first bin, which has no lower edge; without it none would be kept."""
     kept = 0

@@ -98,12 +98,30 @@ def _threshold_in(low: int, high: int, inside: float, end_only: bool, search: Se
 
 
 @njit(cache=True, **BORROWED)
+def _is_above(table: Table, cell: int) -> bool:
+    """Whether the posterior above a cell is as heavy as that below it, or heavier.
+
+    For a cell of one value that is the same as the median lying in its upper half; but where nearly all of the mass
+    is in that cell only the sums themselves tell the sides apart, and one end would be asked for ever.
+    """
+    below = 0.0
+    for k in range(cell):
+        below += table.weight[k]
+    above = 0.0
+    for k in range(cell + 1, table.held[0] + 1):
+        above += table.weight[k]
+    return above >= below
+
+
+@njit(cache=True, **BORROWED)
 def threshold_at(table: Table, search: Search, share: float, reuse: float) -> int:
     """The threshold at which the posterior reaches `share`; the end of a cell that has less mass than `reuse`."""
     count = table.held[0]
     k, inside = cell_at(table, share)
     low = table.threshold[k - 1] if k > 0 else -1
     high = table.threshold[k] if k < count else search.last
+    if share == 0.5 and low + 1 >= high:
+        inside = 1.0 if _is_above(table, k) else 0.0
     return _threshold_in(low, high, inside, table.weight[k] < reuse, search)
 
 
