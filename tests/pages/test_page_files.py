@@ -27,6 +27,7 @@ from privquant.aggregator.page_files import CONTENT_POLICY, modules_of, page_fil
 from privquant.aggregator.shuffle_page import shuffled_page
 from privquant.device.consent import policy_of
 from privquant.device.policy import load_policy
+from privquant.messages import Certain, Typical
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "src/privquant/aggregator/pages"
@@ -116,6 +117,28 @@ def test_every_language_has_every_word():
     found = json.loads(done.stdout)
     assert len(found) >= 2
     assert all(shape == found["en"] for shape in found.values())
+
+
+def test_the_console_shows_no_range_that_bounds_nothing():
+    """What is certain stands for a range on lumpy data; where its slack takes in the last rank it is none."""
+    said = [
+        Certain(0.5, 10, 20, 0.05, 0.95),
+        Certain(0.5, 10, None, 0.05, 0.95),
+        Certain(0.99, None, 20, 0.05, 0.95),
+        Certain(0.01, 10, None, 0.05, 0.95),
+        Typical(0.99, 10, 20, 0.05, None),
+    ]
+    estimates = [
+        {"certain": None, "typical": None, "notes": []} | {type(each).__name__.lower(): each.to_dict()}
+        for each in said
+    ]
+    code = f"""
+    const {{ range }} = await import("{PAGES.as_uri()}/console/words.js");
+    console.log(JSON.stringify({json.dumps(estimates)}.map((each) => range(each)?.text ?? null)));
+    """
+    done = run_node("--input-type=module", "-", input=code)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == ["10 to 20", "at least 10", None, None, "10 to 20"]
 
 
 @pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1.0, 1 / 3, 0.1 + 0.2, 2.718281828459045, 3.0, 50.0])
