@@ -19,12 +19,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from privquant import wire
-from privquant.aggregator.operators import add_operator
-from privquant.aggregator.process import ServerProcess, free_port
+from privquant.aggregator.operators.accounts import add_operator
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store.migrate import opened
 from privquant.device import Device, Policy, Rule, Transport, ledger
 from privquant.domain import Integers
+from privquant.server.process import ServerProcess, free_port
 
 BLOCK = 50
 FORM = {

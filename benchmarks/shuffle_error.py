@@ -18,16 +18,16 @@ from pathlib import Path
 import numpy as np
 
 from privquant import lab
-from privquant.aggregator.drafts import Draft, new_manifest
-from privquant.aggregator.keys import KeyRing
-from privquant.aggregator.shuffle_plan import ShuffleDraft
-from privquant.aggregator.shuffle_protocol import COUNTED, DROPPED, RoundFold, RoundRow
+from privquant.aggregator.campaign.drafts import Draft, new_manifest
+from privquant.aggregator.campaign.shuffled_plan import ShuffleDraft
+from privquant.aggregator.campaign.shuffled_protocol import COUNTED, DROPPED, RoundFold, RoundRow
 from privquant.domain import Integers
 from privquant.lab.populations import CountUsers
 from privquant.lab.sample import Sample
 from privquant.lab.shapes import shape
 from privquant.protocols.isotonic.shuffled import shuffled_isotonic
 from privquant.protocols.naive.shuffled import shuffled_settings
+from privquant.server.keys import KeyRing
 from privquant.wire import Manifest
 
 USERS, SIZE, EPSILON, DELTA = 100_000, 4**9, 1.0, 1e-8

@@ -12,7 +12,7 @@ import argparse
 import numpy as np
 
 import privquant as pq
-from privquant.aggregator.merging import differ
+from privquant.aggregator.campaign.merging import differ
 
 
 def told_apart(seed: int, shift: float, users: int) -> bool:

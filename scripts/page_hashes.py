@@ -11,8 +11,8 @@ import hashlib
 import sys
 from pathlib import Path
 
-from privquant.aggregator.bare_page import bare_page
-from privquant.aggregator.page_files import page_files
+from privquant.pages.bare_page import bare_page
+from privquant.pages.page_files import page_files
 
 OUT = Path(__file__).parents[1] / "docs/page-hashes.txt"
 JOIN = ("js/src/", "pages/join/", "pages/shared/")

@@ -18,17 +18,17 @@ import pytest
 import privquant
 from privquant import _lean_compiler, _numba
 from privquant._numba import HAVE_NUMBA, compiled, njit
-from privquant.aggregator.operator_client import OperatorClient, Refusal
-from privquant.aggregator.page_files import device_folder
-from privquant.aggregator.process import free_port
 from privquant.domain import Integers
 from privquant.lab.engine.crowd import draw, fill, new_crowd
 from privquant.lab.engine.isotonic import outcomes
 from privquant.lab.engine.samplers import binomial, hypergeometric
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import SUGGESTED, Schedule
+from privquant.pages.page_files import device_folder
 from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.protocols.isotonic.shuffled import shuffled_isotonic
+from privquant.server.http_client import OperatorClient, Refusal
+from privquant.server.process import free_port
 
 pytestmark = pytest.mark.skipif(not HAVE_NUMBA, reason="nothing is compiled without numba")
 

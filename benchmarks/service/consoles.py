@@ -24,8 +24,8 @@ from typing import Any
 import psutil
 from load import TOP, build, operator_token, write_tokens
 
-from privquant.aggregator.process import ServerProcess, free_port
 from privquant.aggregator.settings import Settings
+from privquant.server.process import ServerProcess, free_port
 
 
 async def watch(port: int, campaign: str, token: str, consoles: int) -> None:

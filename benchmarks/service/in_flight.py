@@ -13,9 +13,9 @@ import argparse
 import random
 import statistics
 
-from privquant.aggregator.campaign_protocol import CampaignProtocol
-from privquant.aggregator.demo import DOMAIN, people, rank_error
+from privquant.aggregator.campaign.local_protocol import CampaignProtocol
 from privquant.aggregator.store.base import Counts
+from privquant.demo.local import DOMAIN, people, rank_error
 from privquant.messages import Query
 from privquant.privacy.coin import Coin, flip_threshold
 from privquant.wire import Manifest, Waves

@@ -23,10 +23,10 @@ from typing import Any
 
 import psutil
 
-from privquant.aggregator.operators import add_operator
-from privquant.aggregator.process import ServerProcess, free_port
+from privquant.aggregator.operators.accounts import add_operator
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store.migrate import opened
+from privquant.server.process import ServerProcess, free_port
 from privquant.wire import Invite, token_hash
 
 TOP = 999_999

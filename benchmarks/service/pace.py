@@ -34,20 +34,20 @@ import numpy as np
 
 from privquant import lab
 from privquant._numba import runs_compiled
-from privquant.aggregator.campaign_protocol import CampaignProtocol, campaign_options
-from privquant.aggregator.operators import add_operator
-from privquant.aggregator.pace import LONGEST_PERIOD, Crowd, Pace, at_a_time
-from privquant.aggregator.process import ServerProcess, free_port
+from privquant.aggregator.campaign.local_protocol import CampaignProtocol, campaign_options
+from privquant.aggregator.devices.pace import LONGEST_PERIOD, Crowd, Pace, at_a_time
+from privquant.aggregator.devices.waiting_room import Seat, WaitingRoom
+from privquant.aggregator.operators.accounts import add_operator
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store.base import Counts
 from privquant.aggregator.store.migrate import opened
-from privquant.aggregator.waiting_room import Seat, WaitingRoom
 from privquant.device import Patience
 from privquant.domain import Integers
 from privquant.lab.sample import Sample
 from privquant.lab.shapes import shape
 from privquant.messages import Query
 from privquant.privacy.coin import Coin, flip_threshold
+from privquant.server.process import ServerProcess, free_port
 from privquant.wire import Manifest, Waves, domain_to_wire
 
 SIZE = 4**9
@@ -320,7 +320,7 @@ class Http:
         Path(job["ledgers"]).mkdir()
         began = time.perf_counter()
         fleet = subprocess.run(
-            [sys.executable, "-m", "privquant.aggregator.demo_devices"],
+            [sys.executable, "-m", "privquant.demo.devices"],
             input=json.dumps(job),
             stdout=subprocess.PIPE,
             text=True,

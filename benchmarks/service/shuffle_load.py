@@ -23,15 +23,15 @@ import numpy as np
 import psutil
 
 from privquant import wire
-from privquant.aggregator.keys import KeyRing
-from privquant.aggregator.operators import add_operator
-from privquant.aggregator.peer import get
-from privquant.aggregator.process import ServerProcess, free_port
+from privquant.aggregator.operators.accounts import add_operator
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store.migrate import opened as opened_store
 from privquant.lab.sample import Sample
 from privquant.lab.shapes import shape
 from privquant.privacy.coin import Coin
+from privquant.server.keys import KeyRing
+from privquant.server.peer import get
+from privquant.server.process import ServerProcess, free_port
 from privquant.shuffler.database import opened
 from privquant.shuffler.invites import find, invite
 from privquant.shuffler.joining import check_manifest, join, read_manifest

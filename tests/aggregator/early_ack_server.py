@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 
-from privquant.aggregator import group_commit as groups
 from privquant.aggregator import server
 from privquant.aggregator.settings import settings_from
 from privquant.aggregator.store.base import Ask, AskResult, Spend, What
+from privquant.server import group_commit as groups
 
 
 class EarlyGroupCommit(groups.GroupCommit):

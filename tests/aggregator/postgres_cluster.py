@@ -11,7 +11,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from privquant.aggregator.process import free_port
+from privquant.server.process import free_port
 
 
 def _binaries() -> Path | None:

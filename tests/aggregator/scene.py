@@ -13,17 +13,17 @@ from fleet import Tally, campaign_form, per_answer, tokens_of
 from sqlalchemy import select
 
 from privquant import wire
-from privquant.aggregator.keys import KeyRing
-from privquant.aggregator.operator_client import OperatorClient
-from privquant.aggregator.operators import add_operator
-from privquant.aggregator.process import ServerProcess, free_port
+from privquant.aggregator.devices.tickets import TicketOffice
+from privquant.aggregator.operators.accounts import add_operator
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema
 from privquant.aggregator.store.migrate import open_engine, opened
 from privquant.aggregator.store.operator_queries import find_campaign, reading
-from privquant.aggregator.tickets import TicketOffice
 from privquant.domain import Integers
 from privquant.privacy.coin import flip_threshold
+from privquant.server.http_client import OperatorClient
+from privquant.server.keys import KeyRing
+from privquant.server.process import ServerProcess, free_port
 
 
 def manifest(**changes: Any) -> wire.Manifest:

@@ -27,13 +27,16 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from privquant import wire
-from privquant.aggregator import batches, bodies, connections
-from privquant.aggregator.bodies import Held
-from privquant.aggregator.replies import RequestRefused
+from privquant.aggregator.devices import report_batches
+from privquant.server import connections, request_bodies
+from privquant.server.replies import RequestRefused
+from privquant.server.request_bodies import Held
 
 SERVE = "; from privquant.aggregator.server import _work; raise SystemExit(_work())"
-UNBOUND_BATCHES = "from privquant.aggregator import batches as b; b.REST, b.PIECE, b.FORGED = 0.0, 10**9, 10**9"
-UNBOUND_BODIES = "from privquant.aggregator import bodies as b; b.Held.__init__.__defaults__ = (1 << 50,)"
+UNBOUND_BATCHES = (
+    "from privquant.aggregator.devices import report_batches as b; b.REST, b.PIECE, b.FORGED = 0.0, 10**9, 10**9"
+)
+UNBOUND_BODIES = "from privquant.server import request_bodies as b; b.Held.__init__.__defaults__ = (1 << 50,)"
 
 
 @pytest.fixture
@@ -160,7 +163,7 @@ def test_one_liar_does_not_void_the_reports_of_others(scene: Scene) -> None:
     """What follows many forged reports is not looked at, and may be sent again; each report is counted once."""
     campaign = scene.campaign(pace=0)
     honest = genuine(scene, campaign, 20)
-    statuses = send_batch(scene, campaign, honest[:5] + forged(3 * batches.PIECE) + honest[5:])
+    statuses = send_batch(scene, campaign, honest[:5] + forged(3 * report_batches.PIECE) + honest[5:])
     assert statuses[:5] == [201] * 5
     assert set(statuses[5:]) == {403, 429}
     assert statuses[-15:] == [429] * 15
@@ -176,7 +179,7 @@ def test_a_few_forged_reports_among_many_stop_nothing(scene: Scene) -> None:
     mixed = [each for k in range(0, 120, 3) for each in (*honest[k : k + 3], next(liars), next(liars))]
     statuses = send_batch(scene, campaign, mixed)
     assert (statuses.count(201), statuses.count(403)) == (120, 80)
-    assert batches.FORGED < 80
+    assert report_batches.FORGED < 80
 
 
 def test_a_full_batch_of_genuine_reports_is_counted(scene: Scene) -> None:
@@ -231,7 +234,7 @@ def test_slow_bodies_leave_memory_flat(scene: Scene, tmp_path: Path) -> None:
     """60 of 4 MiB would be 240 MiB. To a campaign that is not there they cost nothing, to one that is, so much."""
     campaign = scene.campaign(pace=0)
     assert growth(scene, "0" * 64, 60, 4.0, tmp_path / "log") < 24
-    assert growth(scene, campaign, 60, 4.0, tmp_path / "log") < 24 + bodies.MOST_HELD / 2**20
+    assert growth(scene, campaign, 60, 4.0, tmp_path / "log") < 24 + request_bodies.MOST_HELD / 2**20
 
 
 @pytest.mark.full

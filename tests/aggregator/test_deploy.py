@@ -23,8 +23,8 @@ from fleet import Connection, Fleet
 from scene import Scene
 
 from privquant import wire
-from privquant.aggregator.process import free_port
 from privquant.aggregator.settings import PREFIX, Settings, settings_from
+from privquant.server.process import free_port
 
 REPOSITORY = Path(__file__).parents[2]
 DEPLOY = REPOSITORY / "deploy"

@@ -18,12 +18,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privquant import wire
-from privquant.aggregator.campaign_protocol import CampaignProtocol, build_protocol, campaign_options
-from privquant.aggregator.keys import KeyRing
-from privquant.aggregator.operators import _hashed
+from privquant.aggregator.campaign.local_protocol import CampaignProtocol, build_protocol, campaign_options
+from privquant.aggregator.devices.tickets import TicketOffice
+from privquant.aggregator.operators.accounts import _hashed
 from privquant.aggregator.store.base import Counts
-from privquant.aggregator.tickets import TicketOffice
-from privquant.aggregator.token_ids import hash_link
 from privquant.device import Device, Policy, Rule, ledger_format, policy_from_dict
 from privquant.device.answer_states import Event
 from privquant.device.consent import policy_of
@@ -31,6 +29,8 @@ from privquant.device.policy import covers
 from privquant.domain import Grid, Integers, LogGrid, domain_from_dict
 from privquant.messages import Query
 from privquant.privacy.coin import flip_threshold
+from privquant.server.keys import KeyRing
+from privquant.server.token_ids import hash_link
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[1] / "data" / "deployed_bytes.json").read_text())
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))

@@ -21,19 +21,19 @@ from scene import Scene
 
 from privquant import wire
 from privquant.aggregator import metrics
-from privquant.aggregator.campaigns import Campaigns
-from privquant.aggregator.drafts import Draft
-from privquant.aggregator.keys import KeyRing
-from privquant.aggregator.publisher import Publisher
+from privquant.aggregator.campaign.campaigns import Campaigns
+from privquant.aggregator.campaign.drafts import Draft
+from privquant.aggregator.campaign.publisher import Publisher
+from privquant.aggregator.campaign.snapshots import STEP, Snapshots, packed, unpacked
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
-from privquant.aggregator.snapshots import STEP, Snapshots, packed, unpacked
 from privquant.aggregator.store import schema
 from privquant.aggregator.store.base import Counts, Pin, Spend
 from privquant.aggregator.store.migrate import migrate, open_engine
 from privquant.aggregator.store.operator_queries import writing
 from privquant.domain import Integers
 from privquant.messages import Query
+from privquant.server.keys import KeyRing
 
 Answers = Counter[tuple[int, int]]
 """How many reports there are per (threshold, bit)."""

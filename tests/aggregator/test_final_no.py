@@ -19,20 +19,20 @@ import pytest
 from fleet import campaign_form, tokens_of
 
 from privquant import wire
-from privquant.aggregator.campaign_cache import CampaignCache, CampaignView
-from privquant.aggregator.campaigns import Campaigns
-from privquant.aggregator.devices import DeviceRoutes
-from privquant.aggregator.forms import CampaignForm
-from privquant.aggregator.group_commit import GroupCommit
-from privquant.aggregator.keys import KeyRing
+from privquant.aggregator.campaign.campaigns import Campaigns
+from privquant.aggregator.devices.campaign_cache import CampaignCache, CampaignView
+from privquant.aggregator.devices.routes import DeviceRoutes
+from privquant.aggregator.devices.turns import Turns
+from privquant.aggregator.operators.forms import CampaignForm
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema
 from privquant.aggregator.store.base import CampaignRow
 from privquant.aggregator.store.migrate import migrate, open_engine
 from privquant.aggregator.store.operator_queries import writing
 from privquant.aggregator.store.sqlite import SqliteDeviceStore
-from privquant.aggregator.turns import Turns
 from privquant.messages import Query
+from privquant.server.group_commit import GroupCommit
+from privquant.server.keys import KeyRing
 
 
 class BelievesItself(CampaignCache):

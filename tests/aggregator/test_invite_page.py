@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 from scene import Scene, manifest
 
-from privquant.aggregator.bare_page import missing_page
-from privquant.aggregator.invite_page import invite_page
 from privquant.device import spending
 from privquant.device.consent import policy_of
 from privquant.device.policy import load_policy
 from privquant.domain import Grid, Integers, LogGrid
+from privquant.pages.bare_page import missing_page
+from privquant.pages.invite_page import invite_page
 from privquant.privacy.coin import flip_threshold
 from privquant.wire import Invite, fingerprint
 

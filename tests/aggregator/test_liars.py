@@ -17,9 +17,9 @@ from fleet import Connection
 from scene import Scene, manifest
 
 from privquant import wire
-from privquant.aggregator.alarms import alarms, judged
-from privquant.aggregator.demo import rank_error
+from privquant.aggregator.campaign.alarms import alarms, judged
 from privquant.aggregator.store.base import Counts
+from privquant.demo.local import rank_error
 from privquant.device import Device, Patience, Policy, Rule, Transport
 from privquant.domain import Integers
 from privquant.messages import Query

@@ -13,14 +13,14 @@ from test_service_commands import out, privquant
 
 import privquant as pq
 from privquant.aggregator.backup import backup, restore
-from privquant.aggregator.campaign_protocol import CampaignProtocol
-from privquant.aggregator.merging import differ, merged_counts, merged_estimates
-from privquant.aggregator.process import ServerProcess, free_port
+from privquant.aggregator.campaign.local_protocol import CampaignProtocol
+from privquant.aggregator.campaign.merging import differ, merged_counts, merged_estimates
 from privquant.aggregator.settings import Settings
 from privquant.device import Device, Patience, Policy, Rule
 from privquant.domain import Integers
 from privquant.errors import InvalidInput
 from privquant.messages import Query
+from privquant.server.process import ServerProcess, free_port
 from privquant.wire import Manifest
 
 EACH = 150

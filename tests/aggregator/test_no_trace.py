@@ -17,13 +17,13 @@ from fleet import Fleet
 from scene import Scene
 
 from privquant import wire
+from privquant.aggregator.devices.tickets import TicketOffice, Unreadable
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema
 from privquant.aggregator.store.base import Pin, Spend
 from privquant.aggregator.store.migrate import migrate, open_engine
 from privquant.aggregator.store.operator_queries import writing
-from privquant.aggregator.tickets import TicketOffice, Unreadable
 from privquant.messages import Query
 
 AGENT, ADDRESS = "PrivquantTestAgent/7.7", "203.0.113.77"

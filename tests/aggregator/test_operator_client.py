@@ -9,9 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from privquant.aggregator.operator_client import OperatorClient, Refusal
 from privquant.cli import _server
 from privquant.errors import InvalidInput
+from privquant.server.http_client import OperatorClient, Refusal
 
 TOKEN = "pqo_secret"
 

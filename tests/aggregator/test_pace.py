@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from privquant.aggregator import waiting_room
-from privquant.aggregator.pace import (
+from privquant.aggregator.devices import waiting_room
+from privquant.aggregator.devices.pace import (
     HOLD,
     LONGEST_PERIOD,
     MOST_HELD,
@@ -22,7 +22,7 @@ from privquant.aggregator.pace import (
     period_of,
     turn_begun,
 )
-from privquant.aggregator.waiting_room import REST, Seat, WaitingRoom
+from privquant.aggregator.devices.waiting_room import REST, Seat, WaitingRoom
 from privquant.device import Patience
 from privquant.errors import InvalidInput
 

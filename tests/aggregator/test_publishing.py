@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from privquant.aggregator.campaign_protocol import CampaignProtocol
-from privquant.aggregator.campaigns import Campaigns
-from privquant.aggregator.drafts import Draft
-from privquant.aggregator.keys import KeyRing
-from privquant.aggregator.publisher import Publisher
+from privquant.aggregator.campaign.campaigns import Campaigns
+from privquant.aggregator.campaign.drafts import Draft
+from privquant.aggregator.campaign.local_protocol import CampaignProtocol
+from privquant.aggregator.campaign.publisher import Publisher
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store.base import Ask, DeviceStore, Published, Spend
 from privquant.aggregator.store.migrate import migrate, open_engine
 from privquant.aggregator.store.operator_queries import manifest_of
 from privquant.domain import Integers
+from privquant.server.keys import KeyRing
 
 
 async def nothing(_campaign: str) -> None:

@@ -21,11 +21,11 @@ import pytest
 from scene import PAGE, Scene, damage
 
 from privquant import wire
-from privquant.aggregator import causes, logs
-from privquant.aggregator.causes import cause_of
-from privquant.aggregator.health import PROBE_SECONDS, Health
 from privquant.aggregator.store.base import Unavailable
 from privquant.errors import PrivquantError
+from privquant.server import causes, logs
+from privquant.server.causes import cause_of
+from privquant.server.health import PROBE_SECONDS, Health
 
 SOON = 20 * PROBE_SECONDS
 """Far longer than a probe takes, for a machine that is busy."""

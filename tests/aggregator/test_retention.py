@@ -17,11 +17,10 @@ from scene import Scene
 from sqlalchemy import insert, update
 from test_erase import files_of, holding, path_of, sql
 
-from privquant.aggregator.campaigns import Campaigns
-from privquant.aggregator.drafts import Draft
-from privquant.aggregator.keys import KeyRing
-from privquant.aggregator.operators import read_audit
-from privquant.aggregator.retention import DAY, Retention
+from privquant.aggregator.campaign.campaigns import Campaigns
+from privquant.aggregator.campaign.drafts import Draft
+from privquant.aggregator.campaign.retention import DAY, Retention
+from privquant.aggregator.operators.accounts import read_audit
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema
@@ -31,6 +30,7 @@ from privquant.aggregator.store.operator_queries import writing
 from privquant.domain import Integers
 from privquant.errors import InvalidInput
 from privquant.messages import Query
+from privquant.server.keys import KeyRing
 
 PEOPLE = 400
 ANSWERED = 300
@@ -190,7 +190,8 @@ def test_how_long_it_is_kept_is_shown_and_nonsense_is_refused(scene: Scene) -> N
 
 
 IMPATIENT = """
-from privquant.aggregator import server, service
+from privquant.aggregator import server
+from privquant.aggregator import service
 service._RETENTION = 0.5
 raise SystemExit(server._work())
 """

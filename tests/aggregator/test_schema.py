@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from test_service_commands import out, privquant
 
-from privquant.aggregator.campaigns import Campaigns
-from privquant.aggregator.drafts import Draft
-from privquant.aggregator.keys import KeyRing
-from privquant.aggregator.process import free_port
+from privquant.aggregator.campaign.campaigns import Campaigns
+from privquant.aggregator.campaign.drafts import Draft
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store.base import Spend
 from privquant.aggregator.store.migrate import HEAD, SchemaTooNew, migrate, open_engine, schema_of, turn_back
 from privquant.domain import Integers
 from privquant.errors import InvalidInput
+from privquant.server.keys import KeyRing
+from privquant.server.process import free_port
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"])

@@ -16,13 +16,13 @@ from fleet import campaign_form, tokens_of
 from scene import Scene, address_of
 
 from privquant import wire
-from privquant.aggregator.operator_client import OperatorClient, Refusal
-from privquant.aggregator.operators import add_operator, remove_operator
+from privquant.aggregator.operators.accounts import add_operator, remove_operator
 from privquant.aggregator.server import run
 from privquant.aggregator.store.migrate import open_engine
 from privquant.device import Device, Policy, Rule, ServerRefused
 from privquant.domain import Integers
 from privquant.errors import InvalidInput
+from privquant.server.http_client import OperatorClient, Refusal
 
 
 def send(scene: Scene, method: str, path: str, body: bytes | None = None, token: str = "") -> tuple[int, Any, Any]:

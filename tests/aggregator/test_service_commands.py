@@ -23,11 +23,11 @@ import pytest
 from fleet import Fleet
 from scene import damage
 
-from privquant.aggregator import causes
-from privquant.aggregator.keys import KeyRing
-from privquant.aggregator.process import free_port
 from privquant.cli import main
 from privquant.messages import Guarantee
+from privquant.server import causes
+from privquant.server.keys import KeyRing
+from privquant.server.process import free_port
 from privquant.wire import Invite
 
 

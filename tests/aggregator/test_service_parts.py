@@ -15,21 +15,26 @@ from typing import Any
 import pytest
 from scene import manifest
 
-from privquant.aggregator import logs
-from privquant.aggregator.alarms import alarms, poisoning
-from privquant.aggregator.campaign_cache import CampaignView
-from privquant.aggregator.campaign_protocol import CampaignProtocol, build_protocol, campaign_options, estimates_of
-from privquant.aggregator.group_commit import GroupCommit
-from privquant.aggregator.keys import KeyMissing, KeyRing, KeyUnusable
+from privquant.aggregator.campaign.alarms import alarms, poisoning
+from privquant.aggregator.campaign.local_protocol import (
+    CampaignProtocol,
+    build_protocol,
+    campaign_options,
+    estimates_of,
+)
+from privquant.aggregator.campaign.shuffled_campaigns import estimates_shown
+from privquant.aggregator.devices.campaign_cache import CampaignView
+from privquant.aggregator.devices.tickets import TicketOffice, Unreadable
 from privquant.aggregator.settings import Settings, settings_from
-from privquant.aggregator.shuffle_campaigns import estimates_shown
 from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, Counts, Pin, Published, Unavailable, What
-from privquant.aggregator.tickets import TicketOffice, Unreadable
-from privquant.aggregator.token_ids import Keyed
 from privquant.domain import Grid
 from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import Query
 from privquant.privacy.coin import flip_threshold
+from privquant.server import logs
+from privquant.server.group_commit import GroupCommit
+from privquant.server.keys import KeyMissing, KeyRing, KeyUnusable
+from privquant.server.token_ids import Keyed
 from privquant.wire import public_key_of, sign_manifest
 
 COIN = flip_threshold(1.0)

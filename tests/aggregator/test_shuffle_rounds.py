@@ -11,15 +11,13 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privquant import wire
-from privquant.aggregator import shuffle_rounds
-from privquant.aggregator.drafts import Draft, new_manifest
-from privquant.aggregator.keys import KeyRing, seal_key
+from privquant.aggregator.campaign import shuffled_rounds
+from privquant.aggregator.campaign.drafts import Draft, new_manifest
+from privquant.aggregator.campaign.shuffled_campaigns import check_shuffled, look, verified
+from privquant.aggregator.campaign.shuffled_plan import ShuffleDraft, plan_in_words, planned_rounds
+from privquant.aggregator.campaign.shuffled_protocol import ANNOUNCED, COUNTED, DROPPED, RoundFold, RoundRow, folded
+from privquant.aggregator.devices.shuffled_batches import BatchRoutes
 from privquant.aggregator.settings import Settings
-from privquant.aggregator.shuffle_batches import BatchRoutes
-from privquant.aggregator.shuffle_campaigns import check_shuffled, look, verified
-from privquant.aggregator.shuffle_plan import ShuffleDraft, plan_in_words, planned_rounds
-from privquant.aggregator.shuffle_promise import check_rounds, promise
-from privquant.aggregator.shuffle_protocol import ANNOUNCED, COUNTED, DROPPED, RoundFold, RoundRow, folded
 from privquant.aggregator.store import schema
 from privquant.aggregator.store.migrate import opened
 from privquant.aggregator.store.operator_queries import as_dict, read_counts, reading, writing
@@ -28,6 +26,8 @@ from privquant.errors import InvalidInput
 from privquant.privacy.coin import Coin, real_epsilon
 from privquant.privacy.shuffle import delta as exact_delta
 from privquant.privacy.shuffle import honest
+from privquant.server.keys import KeyRing, seal_key
+from privquant.wire.shuffle_promise import check_rounds, promise
 
 DOMAIN = Integers(0, 999)
 DRAFT = ShuffleDraft(1e-4, "https://shuffle.example.org", "ab" * 32)
@@ -186,13 +186,13 @@ def test_a_round_ends_once_whoever_comes_second(
             protocol = RoundFold(made).protocol
             for number, ends in enumerate((COUNTED, DROPPED, ANNOUNCED)):
                 async with reading(engine) as db:
-                    rows = await shuffle_rounds.read_rounds(db, 1)
+                    rows = await shuffled_rounds.read_rounds(db, 1)
                 threshold = folded(made, rows).next_threshold()
                 assert threshold is not None
                 said = wire.next_announcement(made.id, thresholds, threshold)
                 envelope = wire.sign_announcement(said, made, key)
-                assert await shuffle_rounds.announce(engine, 1, number, threshold, envelope)
-                assert not await shuffle_rounds.announce(engine, 1, number, threshold + 1, b"another")
+                assert await shuffled_rounds.announce(engine, 1, number, threshold, envelope)
+                assert not await shuffled_rounds.announce(engine, 1, number, threshold + 1, b"another")
                 thresholds.append(threshold)
                 needed = made.shuffle.rounds[number].batch
                 batch = wire.BatchPart(made.id, number, f"{number:064}", needed, 0, 1, ())
@@ -200,15 +200,15 @@ def test_a_round_ends_once_whoever_comes_second(
                 if ends == COUNTED:
                     at_once = await asyncio.gather(
                         *[
-                            shuffle_rounds.count_batch(engine, 1, batch, query, needed, needed // 3)
+                            shuffled_rounds.count_batch(engine, 1, batch, query, needed, needed // 3)
                             for _ in range(3)
                         ]
                     )
                     assert sorted(at_once) == [False, False, True]
-                    assert not await shuffle_rounds.drop_round(engine, 1, number, 5)
+                    assert not await shuffled_rounds.drop_round(engine, 1, number, 5)
                 elif ends == DROPPED:
-                    assert await shuffle_rounds.drop_round(engine, 1, number, 5)
-                    assert not await shuffle_rounds.count_batch(engine, 1, batch, query, needed, 0)
+                    assert await shuffled_rounds.drop_round(engine, 1, number, 5)
+                    assert not await shuffled_rounds.count_batch(engine, 1, batch, query, needed, 0)
             async with reading(engine) as db:
                 served = as_dict(await read_counts(db, 1))
                 found = await look(db, 1, made)
@@ -272,7 +272,7 @@ def test_a_batch_in_parts_is_counted_when_the_last_is_there(
                     )
                 )
             said = wire.next_announcement(made.id, [], 5)
-            await shuffle_rounds.announce(engine, 1, 0, 5, wire.sign_announcement(said, made, keys.current))
+            await shuffled_rounds.announce(engine, 1, 0, 5, wire.sign_announcement(said, made, keys.current))
             ends: list[int] = []
 
             async def send(body: bytes) -> tuple[int, bytes]:
@@ -292,8 +292,8 @@ def test_a_batch_in_parts_is_counted_when_the_last_is_there(
             for body in mine:
                 assert await send(body) == (200, wire.status_body(wire.BATCH_ALREADY_COUNTED))
             async with reading(engine) as db:
-                (row,) = await shuffle_rounds.read_rounds(db, 1)
-                left = await shuffle_rounds.kept_parts(db, 1, 0)
+                (row,) = await shuffled_rounds.read_rounds(db, 1)
+                left = await shuffled_rounds.kept_parts(db, 1, 0)
             assert (row.state, row.reports, row.answered, row.ones) == (COUNTED, needed, needed, needed // 2)
             assert left == []  # no sealed report is kept
 

@@ -15,7 +15,6 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import insert
 
-import privquant.aggregator
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema
@@ -237,5 +236,5 @@ def test_migrations_make_the_tables_the_code_uses(bench: Bench) -> None:
 
     assert asyncio.run(differences()) == []
     config = Config()
-    config.set_main_option("script_location", str(Path(privquant.aggregator.__file__).parent / "migrations"))
+    config.set_main_option("script_location", str(Path(schema.__file__).parent / "migrations"))
     assert ScriptDirectory.from_config(config).get_current_head() == HEAD

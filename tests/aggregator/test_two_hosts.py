@@ -19,10 +19,10 @@ from postgres_cluster import PostgresCluster
 from scene import Scene, address_of
 
 from privquant import wire
-from privquant.aggregator import causes
-from privquant.aggregator.keys import SIGNING_KEYS, GivenKeys, KeyMissing, KeyRing
-from privquant.aggregator.process import ServerFailed, ServerProcess, free_port
 from privquant.errors import InvalidInput
+from privquant.server import causes
+from privquant.server.keys import SIGNING_KEYS, GivenKeys, KeyMissing, KeyRing
+from privquant.server.process import ServerFailed, ServerProcess, free_port
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ from fleet import Fleet
 from scene import Scene
 
 from privquant import wire
-from privquant.aggregator.keys import KeyRing
-from privquant.aggregator.process import ServerFailed, ServerProcess, free_port
 from privquant.aggregator.settings import Settings
+from privquant.server.keys import KeyRing
+from privquant.server.process import ServerFailed, ServerProcess, free_port
 
 NAGLE_AND_DELAYED_ACK = 0.040
 """Seconds that a small answer in two parts takes where TCP_NODELAY is not set, whatever the machine."""
@@ -75,7 +75,7 @@ def test_the_first_start_makes_one_key(pair: Scene) -> None:
 
 def test_processes_that_start_at_once_make_one_key(tmp_path: Path) -> None:
     code = (
-        "import sys, pathlib; from privquant.aggregator.keys import KeyRing; print('.', flush=True);"
+        "import sys, pathlib; from privquant.server.keys import KeyRing; print('.', flush=True);"
         "sys.stdin.read(); KeyRing(pathlib.Path(sys.argv[1]))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "keys")]

@@ -12,10 +12,10 @@ from privquant.wire import Invite, new_token
 
 pytest.importorskip("fastapi")
 
-from privquant.aggregator.operators import add_operator
-from privquant.aggregator.process import ServerProcess, free_port
+from privquant.aggregator.operators.accounts import add_operator
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store.migrate import opened
+from privquant.server.process import ServerProcess, free_port
 
 DEVICES = 60
 POLICY = Policy({"commute": Rule(Integers(0, 999), 1)})

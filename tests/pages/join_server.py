@@ -5,9 +5,9 @@ from __future__ import annotations
 from loopback import Request, Server
 from shuffled_loopback import ShuffleServer
 
-from privquant.aggregator.bare_page import bare_page
-from privquant.aggregator.invite_page import invite_page
-from privquant.aggregator.page_files import CONTENT_POLICY, page_files
+from privquant.pages.bare_page import bare_page
+from privquant.pages.invite_page import invite_page
+from privquant.pages.page_files import CONTENT_POLICY, page_files
 
 
 class JoinServer(Server):

@@ -16,10 +16,10 @@ from browser import Browser, Page
 from people import answer_all, minutes
 from scene import Scene
 
-from privquant.aggregator.operator_client import Refusal
-from privquant.aggregator.operators import add_operator, remove_operator
-from privquant.aggregator.snapshots import STEP
+from privquant.aggregator.campaign.snapshots import STEP
+from privquant.aggregator.operators.accounts import add_operator, remove_operator
 from privquant.aggregator.store.migrate import open_engine
+from privquant.server.http_client import Refusal
 from privquant.wire import Claim, Invite, new_token, token_hash
 
 QUESTION = "How long is your way to work, in minutes?"

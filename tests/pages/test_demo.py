@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from browser import Browser, Page
 
-from privquant.aggregator.demo import Doors, run
 from privquant.cli.demo import can_open_a_browser
+from privquant.demo.local import Doors, run
 
 
 def test_a_guest_joins_the_demo_and_is_counted_beside_its_devices(browser: Browser):

@@ -14,8 +14,8 @@ import psutil
 import pytest
 from scene import Scene, manifest
 
-from privquant.aggregator.campaign_protocol import CampaignProtocol, estimates_of
-from privquant.aggregator.estimator import Estimator, EstimatorFailed, drawn
+from privquant.aggregator.campaign.local_protocol import CampaignProtocol, estimates_of
+from privquant.aggregator.operators.estimator import Estimator, EstimatorFailed, drawn
 from privquant.aggregator.store.base import Counts
 from privquant.domain import LogGrid
 from privquant.messages import Query
@@ -84,7 +84,7 @@ def test_it_ends_with_a_server_that_was_killed(tmp_path: Path):
     with urllib.request.urlopen(request, timeout=60) as answer:
         assert json.load(answer)["heard"] == 0
     [child] = psutil.Process(scene.server.pid).children()
-    assert "privquant.aggregator.estimator" in child.cmdline()
+    assert "privquant.aggregator.operators.estimator" in child.cmdline()
     scene.server.kill()
     give_up = time.monotonic() + 20
     while child.is_running() and child.status() != psutil.STATUS_ZOMBIE:

@@ -20,17 +20,17 @@ from nodejs import JS, run_node
 from scene import Scene, manifest
 from shuffled_loopback import shuffled_campaign
 
-from privquant.aggregator.bare_page import bare_page
-from privquant.aggregator.console_routes import console_page
-from privquant.aggregator.invite_page import invite_page, room_page
-from privquant.aggregator.page_files import CONTENT_POLICY, modules_of, page_files
-from privquant.aggregator.shuffle_page import shuffled_page
+from privquant.aggregator.operators.console_routes import console_page
 from privquant.device.consent import policy_of
 from privquant.device.policy import load_policy
 from privquant.messages import Certain, Typical
+from privquant.pages.bare_page import bare_page
+from privquant.pages.invite_page import invite_page, room_page
+from privquant.pages.page_files import CONTENT_POLICY, modules_of, page_files
+from privquant.pages.shuffled_page import shuffled_page
 
 ROOT = Path(__file__).parents[2]
-PAGES = ROOT / "src/privquant/aggregator/pages"
+PAGES = ROOT / "src/privquant/pages"
 MOST = 60_000  # bytes, compressed
 UPLOT = {
     "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
@@ -186,9 +186,9 @@ def test_the_wheel_has_the_pages_in_it(tmp_path: Path):
     (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
     with zipfile.ZipFile(wheel) as opened:
         inside = set(opened.namelist())
-    wanted = {f"privquant/aggregator/{name}" for name in page_files() if name.startswith("pages/")}
+    wanted = {f"privquant/{name}" for name in page_files() if name.startswith("pages/")}
     wanted |= {f"privquant/{name}" for name in page_files() if name.startswith("js/")}
-    assert wanted | {"privquant/aggregator/pages/vendor/uplot/LICENSE"} <= inside
+    assert wanted | {"privquant/pages/vendor/uplot/LICENSE"} <= inside
 
 
 def test_what_is_vendored_is_what_was_published():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from privquant.aggregator import group_commit as groups
+from privquant.server import group_commit as groups
 from privquant.shuffler import server, service
 from privquant.shuffler.settings import settings_from
 from privquant.shuffler.store import Ask, Keep, Outcome, What

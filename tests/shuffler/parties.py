@@ -17,8 +17,8 @@ from fleet import Connection, campaign_form, tokens_of
 from scene import Scene
 
 from privquant import wire
-from privquant.aggregator.keys import KeyRing
-from privquant.aggregator.process import free_port
+from privquant.server.keys import KeyRing
+from privquant.server.process import free_port
 from privquant.shuffler.database import opened
 from privquant.shuffler.invites import find, invite
 from privquant.shuffler.joining import check_manifest, join, read_manifest

@@ -12,10 +12,10 @@ from fleet import Connection
 from parties import Parties, Sealing
 
 from privquant import wire
-from privquant.aggregator.keys import KeyRing
-from privquant.aggregator.operator_client import Refusal
 from privquant.cli.campaign import differing_batches
 from privquant.errors import InvalidInput
+from privquant.server.http_client import Refusal
+from privquant.server.keys import KeyRing
 from privquant.shuffler.joining import check_manifest, read_manifest
 from privquant.wire.signing import ANNOUNCEMENT, BATCH, sign
 

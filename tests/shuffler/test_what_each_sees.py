@@ -22,8 +22,8 @@ from wiretap import Wiretap
 
 import privquant.shuffler
 from privquant import wire
-from privquant.aggregator.keys import KeyRing, seal_key
-from privquant.aggregator.one_writer import connect
+from privquant.server.keys import KeyRing, seal_key
+from privquant.server.sqlite_writer import connect
 
 MARK = "Mozilla/5.0 privquant-test-agent"
 ADDRESS = "203.0.113.77"

@@ -16,23 +16,24 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
 from privquant import __version__
-from privquant.aggregator import forms, metrics
-from privquant.aggregator.campaigns import WrongState
-from privquant.aggregator.console_routes import add_console
-from privquant.aggregator.form_errors import in_words
-from privquant.aggregator.keys import KeyUnusable
-from privquant.aggregator.openapi import PROBLEM, complete_document
-from privquant.aggregator.operator_access import Admin, Anyone, CampaignId
-from privquant.aggregator.operators import read_audit
+from privquant.aggregator import metrics
+from privquant.aggregator.campaign.campaigns import WrongState
+from privquant.aggregator.campaign.shuffled_plan import plan_in_words
+from privquant.aggregator.operators import forms
+from privquant.aggregator.operators.access import Admin, Anyone, CampaignId
+from privquant.aggregator.operators.accounts import read_audit
+from privquant.aggregator.operators.console_routes import add_console
+from privquant.aggregator.operators.form_errors import in_words
+from privquant.aggregator.operators.openapi import PROBLEM, complete_document
 from privquant.aggregator.page_routes import add_files, add_join_pages
-from privquant.aggregator.replies import Reply, RequestRefused, problem
 from privquant.aggregator.service import Service
-from privquant.aggregator.shuffle_plan import plan_in_words
-from privquant.aggregator.shuffle_promise import terms_of
 from privquant.aggregator.store.base import Unavailable
 from privquant.aggregator.store.operator_queries import UnknownCampaign
 from privquant.errors import PrivquantError
+from privquant.server.keys import KeyUnusable
+from privquant.server.replies import Reply, RequestRefused, problem
 from privquant.wire import fingerprint, public_key_of
+from privquant.wire.shuffle_promise import terms_of
 
 _NOT_PUBLIC = (
     "nothing is served at this address; an operator's API, health and metrics are on the server's admin port, by "

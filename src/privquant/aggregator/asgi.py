@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from privquant.aggregator.bodies import SMALL_BODY, Hangup, Held, RequestBody
-from privquant.aggregator.replies import Asgi, Receive, RequestRefused, Scope, Send, problem
 from privquant.aggregator.service import Service
+from privquant.server.replies import Asgi, Receive, RequestRefused, Scope, Send, problem
+from privquant.server.request_bodies import SMALL_BODY, Hangup, Held, RequestBody
 from privquant.wire import BATCHES, NOTICES, ROUTES, SHUFFLED_ROUTES, Route, route_of
 
 MAX_OPERATOR_BODY = 1 << 20

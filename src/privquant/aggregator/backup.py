@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from privquant.aggregator.settings import Settings
-from privquant.aggregator.sqlite_copy import copy_out, put_back
 from privquant.errors import InvalidInput
+from privquant.server.sqlite_copy import copy_out, put_back
 
 
 def backup(settings: Settings, target: Path) -> None:

@@ -12,14 +12,14 @@ from fastapi import FastAPI, Path, Request, Response
 from pydantic import Field
 from starlette.responses import HTMLResponse
 
-from privquant.aggregator.bare_page import missing_page
-from privquant.aggregator.forms import CAMPAIGN_ID, Form
-from privquant.aggregator.invite_page import invite_page, room_page
-from privquant.aggregator.page_files import PREFIX, SECURITY, serve_file, serve_page
-from privquant.aggregator.replies import RequestRefused
+from privquant.aggregator.operators.forms import CAMPAIGN_ID, Form
 from privquant.aggregator.service import Service
-from privquant.aggregator.shuffle_page import shuffled_page
 from privquant.errors import PrivquantError
+from privquant.pages.bare_page import missing_page
+from privquant.pages.invite_page import invite_page, room_page
+from privquant.pages.page_files import PREFIX, SECURITY, serve_file, serve_page
+from privquant.pages.shuffled_page import shuffled_page
+from privquant.server.replies import RequestRefused
 from privquant.wire import PROBLEM_MEDIA, Invite
 
 # Not checked by the framework: a browser gets a page even for an address that was cut short.

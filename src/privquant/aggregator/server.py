@@ -19,13 +19,13 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from privquant._numba import stay_interpreted
-from privquant.aggregator import connections, logs
-from privquant.aggregator.causes import cause_of
-from privquant.aggregator.keys import has_keys, open_keys
-from privquant.aggregator.serving import ServiceServer, StartFailed, alone, bound, http_config
 from privquant.aggregator.settings import Settings, settings_from
 from privquant.aggregator.workers import Listeners, inherited, supervise
 from privquant.errors import InvalidInput, PrivquantError
+from privquant.server import connections, logs
+from privquant.server.causes import cause_of
+from privquant.server.http_server import ServiceServer, StartFailed, alone, bound, http_config
+from privquant.server.keys import has_keys, open_keys
 
 if TYPE_CHECKING:
     from privquant.aggregator.service import Service

@@ -8,32 +8,32 @@ import time
 from functools import partial
 
 from privquant.aggregator import metrics
-from privquant.aggregator.announcer import Announcer
-from privquant.aggregator.campaign_cache import CampaignCache
-from privquant.aggregator.campaign_metrics import CampaignMetrics
-from privquant.aggregator.campaign_picture import picture
-from privquant.aggregator.campaigns import Campaigns, WrongState
-from privquant.aggregator.causes import DAMAGED
-from privquant.aggregator.devices import DeviceRoutes
-from privquant.aggregator.estimator import Estimator
-from privquant.aggregator.group_commit import GroupCommit
-from privquant.aggregator.health import PROBE_SECONDS
-from privquant.aggregator.history import History
-from privquant.aggregator.keys import KeyMissing, KeyUnusable, open_keys
-from privquant.aggregator.live import Live
-from privquant.aggregator.logs import say
-from privquant.aggregator.publisher import Publisher
-from privquant.aggregator.repeating import Repeating
-from privquant.aggregator.retention import Retention
+from privquant.aggregator.campaign.announcer import Announcer
+from privquant.aggregator.campaign.campaigns import Campaigns, WrongState
+from privquant.aggregator.campaign.publisher import Publisher
+from privquant.aggregator.campaign.retention import Retention
+from privquant.aggregator.campaign.snapshots import Snapshots
+from privquant.aggregator.devices.campaign_cache import CampaignCache
+from privquant.aggregator.devices.routes import DeviceRoutes
+from privquant.aggregator.devices.shuffled_batches import BatchRoutes
+from privquant.aggregator.devices.turns import Turns
+from privquant.aggregator.operators.campaign_metrics import CampaignMetrics
+from privquant.aggregator.operators.estimator import Estimator
+from privquant.aggregator.operators.history import History
+from privquant.aggregator.operators.live import Live
+from privquant.aggregator.operators.picture import picture
 from privquant.aggregator.settings import Settings
-from privquant.aggregator.shuffle_batches import BatchRoutes
-from privquant.aggregator.snapshots import Snapshots
 from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, DeviceStore, Unavailable, What
 from privquant.aggregator.store.migrate import migrate, open_engine
 from privquant.aggregator.store.operator_queries import manifest_of
 from privquant.aggregator.store.sqlite import SqliteDeviceStore
-from privquant.aggregator.turns import Turns
 from privquant.aggregator.workers import is_worker
+from privquant.server.background import Repeating
+from privquant.server.causes import DAMAGED
+from privquant.server.group_commit import GroupCommit
+from privquant.server.health import PROBE_SECONDS
+from privquant.server.keys import KeyMissing, KeyUnusable, open_keys
+from privquant.server.logs import say
 from privquant.wire import Manifest, fingerprint
 
 _SWEEP = 10.0  # seconds between two sweeps of what the database itself remembers

@@ -21,9 +21,9 @@ from pathlib import Path
 
 from prometheus_client import multiprocess
 
-from privquant.aggregator import logs
 from privquant.aggregator.settings import Settings
 from privquant.errors import PrivquantError
+from privquant.server import logs
 
 _LISTENING = "PRIVQUANT_LISTENING_FD"
 _ADMIN = "PRIVQUANT_ADMIN_FD"

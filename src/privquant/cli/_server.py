@@ -17,7 +17,7 @@ _SOON = 3.0  # seconds after which a person wonders what is going on
 
 def call(server: str, method: str, path: str, form: Any = None) -> Any:
     """The server's answer; `Refusal` where it says no or nothing."""
-    from privquant.aggregator.operator_client import OperatorClient, Refusal
+    from privquant.server.http_client import OperatorClient, Refusal
 
     token = os.environ.get("PRIVQUANT_TOKEN")
     if not token:

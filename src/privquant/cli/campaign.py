@@ -281,7 +281,7 @@ def merge(
 
     Each must have asked a random part of the people: counts of regions, or of early and late ones, do not add.
     """
-    from privquant.aggregator.merging import differ, merged_estimates
+    from privquant.aggregator.campaign.merging import differ, merged_estimates
 
     forms = []
     for path in exports:

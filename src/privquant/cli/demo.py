@@ -17,7 +17,7 @@ from privquant.errors import InvalidInput, MissingDependency
 from privquant.validation import check_choice, check_epsilon
 
 if TYPE_CHECKING:
-    from privquant.aggregator.demo import DemoResult, Doors, Moment
+    from privquant.demo.local import DemoResult, Doors, Moment
 
 
 def demo(
@@ -44,9 +44,9 @@ def demo(
     run: Callable[..., DemoResult]
     try:
         if trust == "shuffle":
-            from privquant.shuffle_demo import run
+            from privquant.demo.shuffled import run
         else:
-            from privquant.aggregator.demo import run
+            from privquant.demo.local import run
     except ImportError as error:
         raise MissingDependency("the demo", error.name or "fastapi", "service") from error
     check_epsilon(epsilon)

@@ -43,7 +43,7 @@ def _in_one_line(command: Callable[..., None]) -> Callable[..., None]:
         except (PrivquantError, ImportError, typer.Exit, typer.Abort, click.exceptions.ClickException):
             raise
         except Exception as error:
-            from privquant.aggregator.causes import cause_of
+            from privquant.server.causes import cause_of
 
             raise StoreFailed(f"the store or its keys cannot be used: {cause_of(error)}") from error
 
@@ -57,7 +57,7 @@ def add(
     database: Database = None,
 ) -> None:
     """Make an operator and print the token, which is shown this once and stored as a hash."""
-    from privquant.aggregator.operators import add_operator
+    from privquant.aggregator.operators.accounts import add_operator
 
     settings = _settings(data, database)
     if not settings.database and not settings.sqlite_file.exists():
@@ -67,7 +67,7 @@ def add(
 
 def list_(data: Data = None, database: Database = None) -> None:
     """List operators."""
-    from privquant.aggregator.operators import list_operators
+    from privquant.aggregator.operators.accounts import list_operators
 
     for line in _on_store(_existing(data, database), list_operators):
         since = time.strftime("%Y-%m-%d", time.gmtime(line["created"]))
@@ -80,7 +80,7 @@ def remove(
     database: Database = None,
 ) -> None:
     """Remove an operator."""
-    from privquant.aggregator.operators import remove_operator
+    from privquant.aggregator.operators.accounts import remove_operator
 
     _on_store(_existing(data, database), lambda engine: remove_operator(engine, name))
 
@@ -89,7 +89,7 @@ def audit(
     last: Annotated[int, typer.Option(help="How many acts.")] = 50, data: Data = None, database: Database = None
 ) -> None:
     """Show what operators did, newest first."""
-    from privquant.aggregator.operators import read_audit
+    from privquant.aggregator.operators.accounts import read_audit
 
     for line in _on_store(_existing(data, database), lambda engine: read_audit(engine, last)):
         at, campaign = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(line["at"])), (line["campaign"] or "")[:12]
@@ -98,7 +98,7 @@ def audit(
 
 def key(data: Data = None) -> None:
     """Show the fingerprints of the signing keys; devices may pin the current one."""
-    from privquant.aggregator.keys import open_keys
+    from privquant.server.keys import open_keys
     from privquant.wire import fingerprint, public_key_of
 
     ring = open_keys(_with_keys(data).keys)
@@ -109,7 +109,7 @@ def key(data: Data = None) -> None:
 
 def rotate_key(data: Data = None) -> None:
     """Sign new campaigns with a new key. Running campaigns keep theirs; a running server takes it up at once."""
-    from privquant.aggregator.keys import open_keys
+    from privquant.server.keys import open_keys
 
     typer.echo(open_keys(_with_keys(data).keys).rotate())
 
@@ -183,7 +183,7 @@ def _existing(data: Path | None, database: str | None) -> Settings:
 
 
 def _with_keys(data: Path | None) -> Settings:
-    from privquant.aggregator.keys import has_keys
+    from privquant.server.keys import has_keys
 
     settings = _settings(data, None)
     if not has_keys(settings.keys):

@@ -59,7 +59,7 @@ def serve(
 
 def key(data: Data = None, public_url: Url = None) -> None:
     """Print what the aggregator's operator needs to name this shuffler: --shuffler and --shuffler-key."""
-    from privquant.aggregator.keys import KeyRing
+    from privquant.server.keys import KeyRing
     from privquant.wire import public_key_of
 
     settings = _settings({"data": data, "public_url": public_url})
@@ -79,13 +79,13 @@ def join(
     public_url: Url = None,
 ) -> None:
     """Read a campaign's manifest, account for it, and agree to shuffle it."""
-    from privquant.aggregator.keys import KeyRing
-    from privquant.aggregator.peer import check_peer, get
-    from privquant.aggregator.shuffle_promise import promise
+    from privquant.server.keys import KeyRing
+    from privquant.server.peer import check_peer, get
     from privquant.shuffler.database import opened
     from privquant.shuffler.joining import check_manifest, read_manifest
     from privquant.shuffler.joining import join as accept
     from privquant.wire import path_of
+    from privquant.wire.shuffle_promise import promise
 
     settings = _settings({"data": data, "public_url": public_url})
     base, identity, mark = _named(campaign)
@@ -141,7 +141,7 @@ def show(
 
 def invites(campaign: Identity, number: Number, file: InvitesFile, data: Data = None) -> None:
     """Write one-time invites to a CSV file, readable by you alone. They are stored nowhere else."""
-    from privquant.aggregator.keys import KeyRing
+    from privquant.server.keys import KeyRing
     from privquant.shuffler.database import opened
     from privquant.shuffler.invites import find, invite
 

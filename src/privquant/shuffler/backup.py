@@ -13,9 +13,9 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from privquant.aggregator.one_writer import connect
-from privquant.aggregator.sqlite_copy import copy_out, put_back, read_only
 from privquant.errors import InvalidInput
+from privquant.server.sqlite_copy import copy_out, put_back, read_only
+from privquant.server.sqlite_writer import connect
 from privquant.shuffler import batching
 from privquant.shuffler.database import CLOSING, OPEN, transaction
 from privquant.shuffler.settings import Settings

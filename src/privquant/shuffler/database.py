@@ -22,8 +22,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from privquant.aggregator.one_writer import connect
 from privquant.errors import InvalidInput
+from privquant.server.sqlite_writer import connect
 
 VERSION = 1
 

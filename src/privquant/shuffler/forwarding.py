@@ -16,8 +16,8 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privquant import wire
-from privquant.aggregator.one_writer import connect
-from privquant.aggregator.peer import PeerRefused, post
+from privquant.server.peer import PeerRefused, post
+from privquant.server.sqlite_writer import connect
 from privquant.shuffler import batching
 from privquant.shuffler.batching import split
 

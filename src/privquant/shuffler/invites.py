@@ -10,9 +10,9 @@ import sqlite3
 from dataclasses import dataclass
 
 from privquant import wire
-from privquant.aggregator.keys import KeyRing
-from privquant.aggregator.token_ids import TokenIds, hash_link, hash_of
 from privquant.errors import InvalidInput
+from privquant.server.keys import KeyRing
+from privquant.server.token_ids import TokenIds, hash_link, hash_of
 from privquant.shuffler.database import OPEN, transaction
 
 _CHUNK = 5_000  # tokens a transaction, so that devices never wait long for the writer

@@ -14,10 +14,10 @@ import time
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privquant import wire
-from privquant.aggregator.shuffle_promise import check_rounds, terms_of
 from privquant.errors import InvalidInput
 from privquant.shuffler.database import OPEN, transaction
 from privquant.shuffler.rounds import LONGEST_ROUND, share_of
+from privquant.wire.shuffle_promise import check_rounds, terms_of
 
 
 def read_manifest(envelope: bytes, *, campaign_id: str, key_fingerprint: str) -> wire.Manifest:

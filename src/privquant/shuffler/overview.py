@@ -11,9 +11,9 @@ import sqlite3
 import time
 from typing import Any
 
-from privquant.aggregator.shuffle_promise import promise
 from privquant.shuffler.database import DROPPED, FORWARDED, OVER
 from privquant.shuffler.invites import Joined
+from privquant.wire.shuffle_promise import promise
 
 
 def shown(db: sqlite3.Connection, campaign: Joined) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from privquant.aggregator.process import OwnProcess
+from privquant.server.process import OwnProcess
 from privquant.shuffler.settings import Settings
 
 

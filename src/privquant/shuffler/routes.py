@@ -13,12 +13,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from privquant import wire
-from privquant.aggregator.causes import Unavailable
-from privquant.aggregator.group_commit import GroupCommit
-from privquant.aggregator.keys import KeyUnusable
-from privquant.aggregator.logs import say
-from privquant.aggregator.replies import Reply, RequestRefused, check_method, refusal_of
-from privquant.aggregator.token_ids import TokenIds, hash_of, link_matches
+from privquant.server.causes import Unavailable
+from privquant.server.group_commit import GroupCommit
+from privquant.server.keys import KeyUnusable
+from privquant.server.logs import say
+from privquant.server.replies import Reply, RequestRefused, check_method, refusal_of
+from privquant.server.token_ids import TokenIds, hash_of, link_matches
 from privquant.shuffler import forwarding, rounds
 from privquant.shuffler.database import OPEN, OVER
 from privquant.shuffler.invites import Joined

@@ -12,14 +12,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from privquant import wire
-from privquant.aggregator import logs
-from privquant.aggregator.bare_page import file_reply, missing_page
-from privquant.aggregator.bodies import Hangup, Held, RequestBody
-from privquant.aggregator.page_files import serve_page
-from privquant.aggregator.replies import Receive, Reply, RequestRefused, Scope, Send, problem
-from privquant.aggregator.serving import ServiceServer, alone, bound, http_config
-from privquant.aggregator.shuffle_page import shuffled_page
 from privquant.errors import InvalidInput, PrivquantError
+from privquant.pages.bare_page import file_reply, missing_page
+from privquant.pages.page_files import serve_page
+from privquant.pages.shuffled_page import shuffled_page
+from privquant.server import logs
+from privquant.server.http_server import ServiceServer, alone, bound, http_config
+from privquant.server.replies import Receive, Reply, RequestRefused, Scope, Send, problem
+from privquant.server.request_bodies import Hangup, Held, RequestBody
 from privquant.shuffler.service import Service
 from privquant.shuffler.settings import Settings, settings_from
 

@@ -7,14 +7,14 @@ import contextlib
 import time
 from functools import partial
 
-from privquant.aggregator.causes import Unavailable
-from privquant.aggregator.group_commit import GroupCommit
-from privquant.aggregator.health import PROBE_SECONDS
-from privquant.aggregator.keys import KeyRing
-from privquant.aggregator.logs import say
-from privquant.aggregator.one_writer import connect
-from privquant.aggregator.peer import PeerRefused, PeerSilent
-from privquant.aggregator.repeating import Repeating
+from privquant.server.background import Repeating
+from privquant.server.causes import Unavailable
+from privquant.server.group_commit import GroupCommit
+from privquant.server.health import PROBE_SECONDS
+from privquant.server.keys import KeyRing
+from privquant.server.logs import say
+from privquant.server.peer import PeerRefused, PeerSilent
+from privquant.server.sqlite_writer import connect
 from privquant.shuffler import batching, forwarding, rounds
 from privquant.shuffler.database import CLOSING, OPEN, prepare
 from privquant.shuffler.invites import joined, office_of

@@ -22,7 +22,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any, TypeVar
 
-from privquant.aggregator.one_writer import OneWriter
+from privquant.server.sqlite_writer import OneWriter
 from privquant.shuffler.database import OPEN
 
 T = TypeVar("T")

@@ -35,10 +35,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from privquant.aggregator.causes import Unavailable as Unavailable
-from privquant.aggregator.pace import Pace
+from privquant.aggregator.devices.pace import Pace
 from privquant.aggregator.store import statements as sql
 from privquant.messages import Query
+from privquant.server.causes import Unavailable as Unavailable
 
 
 class What(Enum):

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, event, inspect, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from privquant.aggregator.one_writer import PRAGMAS
 from privquant.aggregator.settings import Settings
 from privquant.errors import InvalidInput, PrivquantError
+from privquant.server.sqlite_writer import PRAGMAS
 
 T = TypeVar("T")
 
@@ -159,6 +159,6 @@ def _config(connection: Connection) -> Any:
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(files("privquant.aggregator") / "migrations"))
+    config.set_main_option("script_location", str(files("privquant.aggregator.store") / "migrations"))
     config.attributes["connection"] = connection
     return config

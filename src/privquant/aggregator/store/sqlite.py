@@ -11,9 +11,7 @@ from pathlib import Path
 from secrets import SystemRandom
 from typing import Any
 
-from privquant.aggregator.one_writer import OneWriter, connect
-from privquant.aggregator.pace import Pace
-from privquant.aggregator.sqlite_copy import check_integrity
+from privquant.aggregator.devices.pace import Pace
 from privquant.aggregator.store import statements as sql
 from privquant.aggregator.store.base import (
     Admit,
@@ -29,6 +27,8 @@ from privquant.aggregator.store.base import (
     published_rows,
 )
 from privquant.messages import Query
+from privquant.server.sqlite_copy import check_integrity
+from privquant.server.sqlite_writer import OneWriter, connect
 
 _PIN = """
 INSERT INTO pin (campaign, id, box, lease)

@@ -1,0 +1,112 @@
+"""The rounds of shuffled campaigns in the database: announced once, ended once, for good.
+
+A round's announcement is durable before it leaves, so that no two different ones are ever signed; its end (a batch
+that was counted, or a drop) is one transaction that finds it still announced, or changes nothing.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from privquant.aggregator.campaign.shuffled_protocol import ANNOUNCED, COUNTED, DROPPED, RoundRow
+from privquant.aggregator.store import schema
+from privquant.aggregator.store.operator_queries import writing
+from privquant.messages import Query
+from privquant.wire import BatchPart
+
+_table = schema.shuffled_round
+_c = _table.c
+
+
+async def read_rounds(db: AsyncConnection, campaign: int) -> list[RoundRow]:
+    """All announced rounds, in their order."""
+    wanted = [_c[name] for name in RoundRow.__slots__]
+    rows = await db.execute(select(*wanted).where(_c.campaign == campaign).order_by(_c.round))
+    kinds = {"envelope": bytes, "noted": bool, "extended": bool}
+    found = (dict(row._mapping) for row in rows)
+    return [RoundRow(**form | {name: kind(form[name]) for name, kind in kinds.items()}) for form in found]
+
+
+async def announce(engine: AsyncEngine, campaign: int, number: int, threshold: int, envelope: bytes) -> bool:
+    """Write an announcement down; False if the round has one."""
+    try:
+        async with writing(engine) as db:
+            said = {"campaign": campaign, "round": number, "threshold": threshold, "envelope": envelope}
+            nothing_yet = dict.fromkeys(("noted", "extended", "reports", "answered", "ones"), 0)
+            await db.execute(insert(_table).values(**said, state=ANNOUNCED, **nothing_yet))
+    except IntegrityError:
+        return False
+    return True
+
+
+async def mark_noted(engine: AsyncEngine, campaign: int, number: int) -> None:
+    """The shuffler has the announcement."""
+    async with writing(engine) as db:
+        await db.execute(update(_table).where(_c.campaign == campaign, _c.round == number).values(noted=1))
+
+
+async def keep_part(db: AsyncConnection, campaign: int, part: BatchPart) -> None:
+    """Hold a part of a batch until the others are there; the same part again changes nothing."""
+    table = schema.batch_part
+    at = (table.c.campaign == campaign, table.c.round == part.round, table.c.part == part.part)
+    known = (await db.execute(select(table.c.part).where(*at))).first()
+    if known is None:
+        await db.execute(
+            insert(table).values(
+                campaign=campaign, round=part.round, part=part.part, batch=part.id, sealed=b"".join(part.sealed)
+            )
+        )
+
+
+async def kept_parts(db: AsyncConnection, campaign: int, number: int) -> list[tuple[int, str, bytes]]:
+    """(part, batch id, sealed reports end to end) of what is held for a round."""
+    table = schema.batch_part
+    rows = await db.execute(
+        select(table.c.part, table.c.batch, table.c.sealed)
+        .where(table.c.campaign == campaign, table.c.round == number)
+        .order_by(table.c.part)
+    )
+    return [(row.part, row.batch, bytes(row.sealed)) for row in rows]
+
+
+async def forget_parts(db: AsyncConnection, campaign: int, number: int) -> None:
+    table = schema.batch_part
+    await db.execute(delete(table).where(table.c.campaign == campaign, table.c.round == number))
+
+
+async def count_batch(
+    engine: AsyncEngine, campaign: int, batch: BatchPart, query: Query, answered: int, ones: int
+) -> bool:
+    """Count a whole batch, once: the round, the counts and the end of its parts in one transaction."""
+    async with writing(engine) as db:
+        done = await db.execute(
+            update(_table)
+            .where(_c.campaign == campaign, _c.round == batch.round, _c.state == ANNOUNCED)
+            .values(state=COUNTED, batch=batch.id, reports=batch.reports, answered=answered, ones=ones)
+        )
+        if done.rowcount == 0:
+            return False
+        if answered:
+            asked = {name: getattr(query, name) for name in ("phase", "arm", "coin", "threshold")}
+            await db.execute(insert(schema.count).values(campaign=campaign, **asked, answered=answered, ones=ones))
+        await forget_parts(db, campaign, batch.round)
+    return True
+
+
+async def note_extended(engine: AsyncEngine, campaign: int, number: int) -> None:
+    async with writing(engine) as db:
+        await db.execute(update(_table).where(_c.campaign == campaign, _c.round == number).values(extended=1))
+
+
+async def drop_round(engine: AsyncEngine, campaign: int, number: int, reports: int) -> bool:
+    """The round ended without a batch, for good; False if it had ended before."""
+    async with writing(engine) as db:
+        done = await db.execute(
+            update(_table)
+            .where(_c.campaign == campaign, _c.round == number, _c.state == ANNOUNCED)
+            .values(state=DROPPED, reports=reports)
+        )
+        await forget_parts(db, campaign, number)
+        return bool(done.rowcount)

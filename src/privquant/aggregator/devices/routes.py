@@ -1,0 +1,205 @@
+"""The routes devices use: manifest, claims, query, reports, reports:batch.
+
+Plain functions from bytes to a `Reply`, with no web framework on the way: this is the path every device takes.
+A report is answered 201 or 200 only after the transaction that counts it has been committed.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from privquant import wire
+from privquant.aggregator import metrics
+from privquant.aggregator.devices.campaign_cache import CampaignCache, CampaignView
+from privquant.aggregator.devices.pace import Pace
+from privquant.aggregator.devices.report_batches import BatchDesk
+from privquant.aggregator.devices.turns import Gone, Turns
+from privquant.aggregator.operators.forms import CAMPAIGN_ID, IN_WORDS
+from privquant.aggregator.store.base import Admit, Ask, AskResult, Pin, Spend, Unavailable, What
+from privquant.server.group_commit import GroupCommit
+from privquant.server.keys import KeyUnusable
+from privquant.server.replies import Reply, RequestRefused, check_method, refusal_of
+from privquant.server.request_bodies import ReadBody, whole
+from privquant.server.token_ids import hash_of, link_matches
+
+_ID = re.compile(CAMPAIGN_ID)
+
+PLACES_SECONDS = 10
+"""How soon to ask again for a place that somebody in flight may leave."""
+CLAIM_MINUTES = 2
+"""For so long a place of an open link is kept for a device that asks for no query; more than its patience."""
+
+
+_WRONG_LINK = "The campaign has no open link with this secret, or it needs a code and this is not the one"
+_CLAIMED = "All places of the open link are taken, some of them by devices that have not asked yet"
+_NEW, _KNOWN = Reply(201, wire.COUNTED.body(True)), Reply(200, wire.COUNTED.body(False))
+_LATE = "The place of the open link was not used in time and has gone to others; claim one again"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request's body, and how to find out that its client hung up."""
+
+    body: bytes
+    gone: Gone | None
+
+
+@dataclass(eq=False)
+class DeviceRoutes:
+    """Answers devices out of the campaign cache and a group commit."""
+
+    _cache: CampaignCache
+    _group: GroupCommit[Ask, AskResult]
+    _turns: Turns
+    _link_of: Callable[[int], Awaitable[bytes | None]]
+    _lease_minutes: int
+
+    def __post_init__(self) -> None:
+        self._desk = BatchDesk(self._group, _counted)
+        self._serve = {
+            wire.MANIFEST: self._manifest,
+            wire.CLAIMS: self._claim,
+            wire.QUERY: self._query,
+            wire.REPORTS: self._report,
+            wire.BATCH: self._batch,
+        }
+
+    async def handle(
+        self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody, gone: Gone | None = None
+    ) -> Reply:
+        """One request, one reply; nothing a device sends raises. A body is read when its campaign is known.
+
+        gone: how to find out that the client hung up, where that is possible.
+        """
+        try:
+            reply = await self._handle(identity, route, method, body, gone)
+        except (RequestRefused, wire.WireError, Unavailable, KeyUnusable) as error:
+            reason, reply = refusal_of(error)  # not the error: a variable with it would keep the body alive
+            metrics.refusals.labels(reason).inc()
+            self._cache.refused(identity, reason)
+        metrics.requested(route.name, reply.status)
+        return reply
+
+    async def _handle(
+        self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody, gone: Gone | None
+    ) -> Reply:
+        check_method(route, method)
+        if not _ID.fullmatch(identity):
+            raise RequestRefused("invalid", f"id {IN_WORDS[CAMPAIGN_ID]}")
+        view = await self._cache.view(identity)
+        if view is None:
+            raise RequestRefused("unknown-campaign")
+        if view.manifest.shuffle is not None and route != wire.MANIFEST:
+            raise RequestRefused("not-found", f"this campaign is answered at {view.manifest.shuffle.address}")
+        return await self._serve[route](view, Sent(await whole(body, route.most_sent), gone))
+
+    async def _manifest(self, view: CampaignView, _sent: Sent) -> Reply:
+        return Reply(200, view.envelope, immutable=True)
+
+    async def _claim(self, view: CampaignView, sent: Sent) -> Reply:
+        claim = wire.Claim.parse(sent.body)
+        stored = await self._link_of(view.no)
+        if stored is None or not link_matches(claim, stored):
+            raise RequestRefused("wrong-link", _WRONG_LINK)
+        hashed = bytes.fromhex(claim.token_hash)
+        token, term = view.office.id(hashed), _minute() + CLAIM_MINUTES
+
+        async def ask(pace: Pace | None) -> Admit:
+            return Admit(view.no, token, term, pace)
+
+        outcome = await self._turns.outcome(view, token, hashed, ask, sent.gone)
+        if outcome.what is What.WAIT and view.share == 0:
+            raise RequestRefused("all-places-taken", _CLAIMED, retry_after=PLACES_SECONDS)
+        if outcome.what is What.FULL:
+            raise RequestRefused("link-exhausted")
+        if outcome.what is What.CLOSED:
+            raise _not_open(view)
+        new = outcome.what is What.COUNTED
+        return Reply(201 if new else 200, wire.CLAIMED.body(new))
+
+    async def _query(self, view: CampaignView, sent: Sent) -> Reply:
+        hashed = bytes.fromhex(wire.parse_query_request(sent.body))
+        if view.state == "closed":
+            raise RequestRefused("campaign-closed")
+        if view.state == "paused":
+            raise _not_open(view)
+        view.office.check_wave(view.manifest, hashed)
+        token, lease = view.office.id(hashed), _minute() + self._lease_minutes
+        query = None
+
+        async def ask(pace: Pace | None) -> Pin:
+            nonlocal query
+            query = None if await self._nothing_new(view) else view.next_query()
+            return Pin(view.no, token, None if query is None else view.office.seal(hashed, query), lease, pace)
+
+        outcome = await self._turns.outcome(view, token, hashed, ask, sent.gone)
+        if outcome.what is What.PINNED:
+            view.taken += 1
+            metrics.pins.inc()
+        if outcome.box is None:
+            raise await self._no_query(view, outcome)
+        # What another request of the same token was given first is what this one gets.
+        if outcome.what is not What.PINNED or query is None:
+            query = view.office.unseal(hashed, outcome.box)
+        return Reply(200, wire.Ticket(query.threshold, view.office.ticket(hashed, query)).to_bytes())
+
+    async def _nothing_new(self, view: CampaignView) -> bool:
+        """Whether only tokens that have a query already are served."""
+        return time.time() >= view.manifest.deadline or await self._cache.is_full(view)
+
+    async def _no_query(self, view: CampaignView, outcome: AskResult) -> RequestRefused:
+        if outcome.what is What.SPENT:
+            return RequestRefused("token-spent")
+        if outcome.what is What.UNKNOWN:
+            return RequestRefused("unknown-token")
+        if outcome.what is What.EXPIRED:
+            return RequestRefused("not-yet", _LATE, retry_after=60 * CLAIM_MINUTES)
+        if time.time() >= view.manifest.deadline:
+            return RequestRefused("deadline-passed")
+        if await self._cache.is_complete(view):
+            return RequestRefused("campaign-complete")
+        return RequestRefused("all-places-taken", retry_after=PLACES_SECONDS)
+
+    async def _report(self, view: CampaignView, sent: Sent) -> Reply:
+        outcome = await self._group.put(self._spend(view, wire.WireReport.parse(sent.body)))
+        if outcome.what is What.CLOSED:
+            raise RequestRefused("campaign-closed")
+        new = _counted(outcome)
+        if new:
+            view.refusals.counted()
+        return _NEW if new else _KNOWN
+
+    def _spend(self, view: CampaignView, report: wire.WireReport) -> Spend:
+        hashed = hash_of(report.token)
+        query = view.office.read(hashed, report.ticket)
+        if query is None:
+            raise RequestRefused("forged-ticket")
+        return Spend(view.no, view.office.id(hashed), query, report.bit)
+
+    async def _batch(self, view: CampaignView, sent: Sent) -> Reply:
+        def spend(report: wire.WireReport) -> Spend:
+            try:
+                return self._spend(view, report)
+            except RequestRefused as error:  # answered within the batch
+                view.refusals.refused(error.code)
+                raise
+
+        return await self._desk.answer(sent.body, spend)
+
+
+def _counted(outcome: AskResult) -> bool:
+    """Whether a report was new."""
+    new = outcome.what is What.COUNTED
+    (metrics.reports if new else metrics.duplicates).inc()
+    return new
+
+
+def _minute() -> int:
+    return int(time.time() // 60)
+
+
+def _not_open(view: CampaignView) -> RequestRefused:
+    return RequestRefused("campaign-closed" if view.state == "closed" else "campaign-paused", retry_after=60)

@@ -1,0 +1,80 @@
+"""Metrics of every campaign, and whether this server is ready, for Prometheus.
+
+They are read from the store when somebody asks, at most every few seconds, and of a campaign that runs from its
+last snapshot: a number that moved with every report would be a clock of them (see snapshots). A campaign is named
+by the first digits of its id and by its measurement.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+
+from privquant.aggregator import metrics
+from privquant.aggregator.campaign.campaigns import Campaigns
+from privquant.server.health import Health
+
+SECONDS = 10.0
+"""For which what was read is told again."""
+_DIGITS = 12
+
+_STATES = ("open", "paused", "over", "closed")
+
+
+class CampaignMetrics:
+    """Reads, remembers and renders them."""
+
+    def __init__(self, campaigns: Campaigns, health: Health) -> None:
+        self._campaigns = campaigns
+        self._health = health
+        self._read = -SECONDS
+        self._lines: list[dict[str, Any]] = []
+
+    async def render(self) -> bytes:
+        """In the text form of Prometheus. Without the campaigns if the store does not answer."""
+        if time.monotonic() - self._read >= SECONDS:
+            self._read = time.monotonic()
+            try:
+                self._lines = await self._campaigns.watch()
+            except Exception as error:
+                self._lines = []
+                self._health.failed("metrics", error)
+            else:
+                self._health.well("metrics")
+                metrics.alarmed.set(sum(line["alarm"] and line["state"] != "closed" for line in self._lines))
+        registry = CollectorRegistry()
+        registry.register(_Collected(self._lines, self._health.cause is None))
+        return generate_latest(registry)
+
+
+@dataclass(frozen=True, eq=False)  # a registry keeps it by itself, not by what is in it
+class _Collected:
+    lines: list[dict[str, Any]]
+    ready: bool
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        ready = GaugeMetricFamily("privquant_ready", "1 if reports can be counted, as /readyz says")
+        ready.add_metric([], float(self.ready))
+        yield ready
+        for name, text in (
+            ("heard", "Reports in the campaign's last snapshot; all of them once it is closed"),
+            ("planned_users", "Users the campaign was planned for"),
+            ("alarms", "Alarms that `show` tells of: reports that honest devices cannot have sent"),
+            ("deadline", "Seconds since 1970 of the campaign's deadline"),
+        ):
+            family = GaugeMetricFamily(f"privquant_campaign_{name}", text, labels=["campaign", "measurement"])
+            for line in self.lines:
+                family.add_metric([line["id"][:_DIGITS], line["measurement"]], float(line[name]))
+            yield family
+        states = GaugeMetricFamily(
+            "privquant_campaign_state", "1 for the state the campaign is in", labels=["campaign", "state"]
+        )
+        for line in self.lines:
+            for state in _STATES:
+                states.add_metric([line["id"][:_DIGITS], state], float(line["state"] == state))
+        yield states

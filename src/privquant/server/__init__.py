@@ -1,0 +1,1 @@
+"""What both servers are made of, and no campaign; the aggregator and the shuffler stand on it."""

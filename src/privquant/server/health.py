@@ -1,0 +1,56 @@
+"""Whether this process can do its work, and what an operator is told about it: each trouble once, and its end once.
+
+Readiness follows what the process does anyway and a probe that writes every few seconds; asking for it touches
+nothing, however often it is asked.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from privquant.server.causes import Unavailable, cause_of
+from privquant.server.logs import logger, say
+
+PROBE_SECONDS = 3.0
+"""Between two probes of the store."""
+
+_DECISIVE = frozenset(("probe", "commit", "keys"))
+"""Parts without which no report can be counted."""
+
+
+class Health:
+    """What each part of a process says of itself."""
+
+    def __init__(self) -> None:
+        self._troubles: dict[str, str] = {}
+
+    @property
+    def cause(self) -> str | None:
+        """Why no report can be counted now; None if that is not so."""
+        return next((cause for part, cause in sorted(self._troubles.items()) if part in _DECISIVE), None)
+
+    def trouble(self, part: str) -> str | None:
+        return self._troubles.get(part)
+
+    def failed(self, part: str, error: Exception) -> None:
+        """`part` could not do its work. Said unless the same is known already, from this part or another."""
+        cause = cause_of(error)
+        known = set(self._troubles.values())
+        if self._troubles.get(part) == cause:
+            return
+        self._end(part)
+        self._troubles[part] = cause
+        if cause not in known:
+            unforeseen = not isinstance(error, Unavailable) and cause.startswith("unforeseen")
+            level = logging.ERROR if unforeseen else logging.WARNING
+            logger.log(level, "trouble", extra={"facts": {"part": part, "cause": cause}}, exc_info=error)
+
+    def well(self, part: str) -> None:
+        """`part` did its work."""
+        if part in self._troubles:
+            self._end(part)
+
+    def _end(self, part: str) -> None:
+        cause = self._troubles.pop(part, None)
+        if cause is not None and cause not in self._troubles.values():
+            say("recovered", part=part, cause=cause)
