@@ -1,8 +1,8 @@
-"""Tests whose packages are not installed are skipped with a reason; in CI, where everything is installed, they fail.
+"""Tests whose packages are not installed are skipped with a reason. In CI, where all are installed, they fail.
 
-A folder whose own conftest needs a package is skipped as a whole, before that conftest is read. A module that cannot
-be collected, and a test that ends in the error of a missing package, are skipped if the package is one of ours to
-miss and is really not there.
+A folder whose own conftest needs a package is skipped as a whole, before that conftest is read. A module that
+cannot be collected, and a test that ends in the error of a missing package, are skipped if the package is in
+`OPTIONAL` and is really not there.
 """
 
 from __future__ import annotations
@@ -71,11 +71,9 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, Any]:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     report = yield
-    if report.failed and call.excinfo is not None and isinstance(call.excinfo.value, ImportError):
-        package = missing_of(str(call.excinfo.value))
-        if package:
-            report.outcome = "skipped"
-            report.longrepr = (str(item.path), item.location[1] or 0, f"Skipped: not installed: {package}")
+    if report.failed and (package := missing_of(report.longreprtext)):
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), item.location[1] or 0, f"Skipped: not installed: {package}")
     return report
