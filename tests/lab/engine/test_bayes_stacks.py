@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privquant._numba import HAVE_NUMBA
-from privquant.lab.engine.bayes_stacks import BLOCK, _close, _sums_around, _walk, new_stacks
+from privquant.lab.engine.bayes_stacks import BLOCK, _multiply, _sums_around, new_stacks
 
 pytestmark = pytest.mark.skipif(not HAVE_NUMBA, reason="the kernels need numba")
 
@@ -28,26 +28,11 @@ def test_sums_around_a_slot(row: list[float], at: int) -> None:
 
 
 @settings(deadline=None)
-@given(ROWS, st.integers(0, BLOCK - 1))
-def test_a_block_closed_at_a_slot(row: list[float], at: int) -> None:
+@given(ROWS, st.integers(1, BLOCK), st.data())
+def test_a_factor_for_each_side_of_a_slot(row: list[float], length: int, data: st.DataObject) -> None:
+    """Slots beyond the pieces have no mass afterwards either."""
+    at = data.draw(st.integers(0, length - 1))
     block = block_of(row)
-    total = _close(block, at, 0.7, 0.3)
-    assert block["masses"].tolist() == [mass * 0.3 for mass in row[:at]] + [0.7] + row[at + 1 :]
-    assert total == pytest.approx(block["masses"].sum(), rel=1e-12)
-
-
-@settings(deadline=None)
-@given(ROWS, st.integers(0, BLOCK - 1), st.integers(0, BLOCK - 1))
-def test_what_is_passed_on_the_way_to_another_slot_keeps_its_mass(row: list[float], at: int, to: int) -> None:
-    """In common units, in which the left half counts twice and the right half four times."""
-    head, block = new_stacks(1, 1, visits=False).head[0], block_of(row)
-    head["unit"], head["at"], head["here"] = (2.0, 4.0), at, 0.7
-
-    def masses(located: int) -> list[float]:
-        found = [mass * (2.0 if k < located else 4.0) for k, mass in enumerate(block["masses"].tolist())]
-        return [*found[:located], float(head["here"]), *found[located + 1 :]]
-
-    before = masses(at)
-    _walk(head, block, to)
-    assert head["at"] == to
-    assert masses(to) == pytest.approx(before, rel=1e-12)
+    _multiply(block, at, length, 0.3, 0.7, 0.6)
+    before, after = [mass * 0.3 for mass in row[:at]], [mass * 0.6 for mass in row[at + 1 : length]]
+    assert block["masses"].tolist() == [*before, 0.7, *after, *[0.0] * (BLOCK - length)]

@@ -2,9 +2,8 @@
 
 Moving piece by piece costs hundreds of moves a report at 10^7 users. Here the pieces lie in blocks, one of them
 open: closed blocks stand in two stacks, left and right of the open one, each stack with one lazy scale and the
-prefix sums of its blocks from the far end. The open block keeps its two halves in units of their own, so that a
-report is a handful of multiplications and no pass over the block unless the cell moves. Finding the point of mass q
-moves whole blocks from stack to stack in O(1) each, and looks into one block.
+prefix sums of its blocks from the far end. Finding the point of mass q moves whole blocks from stack to stack in
+O(1) each, and looks into one block.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ _LEFT, _RIGHT = 0, 1
 _HEAD = np.dtype(
     [
         ("scale", np.float64, 2),
-        ("unit", np.float64, 2),
         ("left", np.float64),
         ("here", np.float64),
         ("right", np.float64),
@@ -49,16 +47,14 @@ class Stacks(NamedTuple):
     """Records, which numba hands on without counting references.
 
     head, of which there is one:
-        scale, unit, held:  of each side the scale of its stack, the unit of its half of the open block, and the
-                            number of its closed blocks.
-        left, here, right:  the masses left of the located cell, of it, and right of it, in the common unit.
-        open, length, at:   the open block, its length, and the place of the located cell in it (whose mass stands
-                            in `here`, not in its slot).
+        scale, held:        of each side the scale of its stack and the number of its closed blocks.
+        left, here, right:  the masses left of the located piece, of it, and right of it, in a common unit.
+        open, length, at:   the open block, its length, and the place of the located piece in it.
         made, last, cell:   blocks made so far; the last cell; the first cell of the located piece.
     blocks, by their number:
-        starts, masses, visits:  of its pieces the first cell, the mass in the block's unit, and how often a piece
-                                 of one cell was visited. Two slots of visits: they are not counted. Slots beyond
-                                 the pieces have no mass.
+        starts, masses, visits:  of its pieces the first cell, the mass (of a closed block in its own unit), and
+                                 how often a piece of one cell was visited. Two slots of visits: they are not
+                                 counted. Slots beyond the pieces have no mass.
         length, sum:             of a closed block.
         stack, weight, prefix:   of a side's k-th block from the far end its number and its mass in units of the
                                  side's scale, and the mass of all before it.
@@ -105,22 +101,22 @@ def begin(head: Any, p: Any, last: int, q: float, first: int) -> None:
     """Uniform over the cells 0 .. last, located at mass q, or at `first` unless that is negative."""
     for side in range(2):
         head.scale[side] = 1.0
-        head.unit[side] = 1.0
         head.held[side] = 0
         p[0].prefix[side] = 0.0
-    head.left = 0.0
-    head.here = 1.0
-    head.right = 0.0
-    head.open = 0
-    head.at = 0
-    head.length = 1
-    head.made = 1
-    head.last = last
-    p[0].starts[0] = 0
     for k in range(BLOCK):
         p[0].masses[k] = 0.0
         if p[0].visits.size == BLOCK:
             p[0].visits[k] = 0
+    p[0].starts[0] = 0
+    p[0].masses[0] = 1.0
+    head.left = 0.0
+    head.here = 1.0
+    head.right = 0.0
+    head.open = 0
+    head.length = 1
+    head.at = 0
+    head.made = 1
+    head.last = last
     head.cell = 0
     _isolate(head, p, last, _cell_at(head, last, q) if first < 0 else first)
 
@@ -128,22 +124,30 @@ def begin(head: Any, p: Any, last: int, q: float, first: int) -> None:
 @njit(**KERNEL)
 def update(head: Any, p: Any, q: float, by_left: float, by_right: float, here: float) -> None:
     """What lies left and right of the located cell by a factor, and the cell's own new mass; locate at mass q."""
+    head.scale[_LEFT] *= by_left
+    head.scale[_RIGHT] *= by_right
+    _multiply(p[_U(head.open)], head.at, head.length, by_left, here, by_right)
     head.left *= by_left
     head.here = here
     head.right *= by_right
-    head.scale[_LEFT] *= by_left
-    head.unit[_LEFT] *= by_left
-    head.scale[_RIGHT] *= by_right
-    head.unit[_RIGHT] *= by_right
-    for side in range(2):
-        if not (SMALL < head.scale[side] < LARGE and SMALL < head.unit[side] < LARGE):
-            _multiply_in(head, p)
-    upto = head.left + head.here
-    total = upto + head.right
-    if head.left >= q * total or upto < q * total:
+    total = head.left + here + head.right
+    if not (SMALL < head.scale[_LEFT] < LARGE and SMALL < head.scale[_RIGHT] < LARGE and SMALL < total < LARGE):
+        _normalise(head, p, 1.0 / total)
+        total = head.left + head.here + head.right
+    if head.left >= q * total or head.left + head.here < q * total:
         _move(head, p, q * total, (1.0 - q) * total)
         end = _end(head, p)
         _isolate(head, p, end, _cell_at(head, end, q))
+
+
+@njit(**KERNEL)
+def _multiply(block: Any, at: int, length: int, by_left: float, here: float, by_right: float) -> None:
+    """The pieces before and after one by a factor each, with a floor, and its own new mass."""
+    slot, used = _U(at), _U(length)
+    for k in range(_LANES):
+        mass = max(block.masses[k] * (by_left if k < slot else by_right), FLOOR)
+        block.masses[k] = mass if k < used else 0.0
+    block.masses[slot] = here
 
 
 @njit(**KERNEL)
@@ -193,14 +197,14 @@ def _isolate(head: Any, p: Any, end: int, cell: int) -> None:
             p[block].visits[_U(k)] = 0
     unit = head.here / (float(below) + float(above) + 1.0)
     if below > 0:
-        p[block].masses[_U(at)] = unit * float(below) / head.unit[_LEFT]
+        p[block].masses[_U(at)] = unit * float(below)
         head.left += unit * float(below)
         at += 1
         p[block].starts[_U(at)] = cell
-    p[block].masses[_U(at)] = 0.0
+    p[block].masses[_U(at)] = unit
     if above > 0:
         p[block].starts[_U(at + 1)] = cell + 1
-        p[block].masses[_U(at + 1)] = unit * float(above) / head.unit[_RIGHT]
+        p[block].masses[_U(at + 1)] = unit * float(above)
         head.right += unit * float(above)
     head.here = unit
     head.cell = cell
@@ -230,7 +234,7 @@ def _halve(head: Any, p: Any) -> None:
     if closed == block:
         head.open = fresh
         head.at -= half
-    _push(head, p, side, closed, p[closed].masses[0] + _sums_around(p[closed], 0)[1], head.unit[side])
+    _push(head, p, side, closed)
     _read_sides(head, p)
 
 
@@ -250,33 +254,24 @@ def _sums_around(block: Any, at: int) -> tuple[float, float]:
 
 @njit(**KERNEL)
 def _read_sides(head: Any, p: Any) -> None:
-    """The masses left and right of the located piece, anew."""
+    """The masses left of the located piece, of it, and right of it, anew."""
     before, after = _sums_around(p[_U(head.open)], head.at)
-    left = p[head.held[_LEFT]].prefix[_LEFT] * head.scale[_LEFT]
-    right = p[head.held[_RIGHT]].prefix[_RIGHT] * head.scale[_RIGHT]
-    head.left = left + before * head.unit[_LEFT]
-    head.right = right + after * head.unit[_RIGHT]
+    head.left = p[head.held[_LEFT]].prefix[_LEFT] * head.scale[_LEFT] + before
+    head.here = p[_U(head.open)].masses[_U(head.at)]
+    head.right = p[head.held[_RIGHT]].prefix[_RIGHT] * head.scale[_RIGHT] + after
 
 
 @njit(**KERNEL)
-def _multiply_in(head: Any, p: Any) -> None:
-    """Bring every mass to the common unit of a whole of one, with a floor, and the prefix sums anew."""
-    share = 1.0 / (head.left + head.here + head.right)
-    block = head.open
+def _normalise(head: Any, p: Any, share: float) -> None:
+    """Every mass by a factor, with a floor, and the scales one."""
     for side in range(2):
-        total = 0.0
-        by = head.scale[side] * share
+        by, total = head.scale[side] * share, 0.0
         for k in range(head.held[side]):
             p[k].weight[side] = max(p[k].weight[side] * by, FLOOR)
             total += p[k].weight[side]
             p[k + 1].prefix[side] = total
-        by = head.unit[side] * share
-        first, end = (0, head.at) if side == _LEFT else (head.at + 1, head.length)
-        for k in range(first, end):
-            p[block].masses[k] = max(p[block].masses[k] * by, FLOOR)
         head.scale[side] = 1.0
-        head.unit[side] = 1.0
-    head.here = max(head.here * share, FLOOR)
+    _multiply(p[head.open], head.at, head.length, share, max(head.here * share, FLOOR), share)
     _read_sides(head, p)
 
 
@@ -284,42 +279,24 @@ def _multiply_in(head: Any, p: Any) -> None:
 def _move(head: Any, p: Any, target: float, beyond: float) -> None:
     """Locate the piece at which the mass `target` is reached from the left, or `beyond` from the right."""
     left, right = head.held[_LEFT], head.held[_RIGHT]
-    hops_left = left > 0 and p[left].prefix[_LEFT] * head.scale[_LEFT] >= target
-    hops_right = right > 0 and p[right].prefix[_RIGHT] * head.scale[_RIGHT] > beyond
-    if hops_left or hops_right:
-        _hop(head, p, _LEFT if hops_left else _RIGHT, target if hops_left else beyond)
-    block, to, last = _U(head.open), head.at, head.length - 1
+    if left > 0 and p[left].prefix[_LEFT] * head.scale[_LEFT] >= target:
+        _hop(head, p, _LEFT, target)
+    elif right > 0 and p[right].prefix[_RIGHT] * head.scale[_RIGHT] > beyond:
+        _hop(head, p, _RIGHT, beyond)
+    block, to = _U(head.open), head.at
     if head.left >= target:
-        passed, excess = 0.0, (head.left - target) / head.unit[_LEFT]
+        passed, excess = 0.0, head.left - target
         while to > 0 and passed <= excess:
             to -= 1
             passed += p[block].masses[_U(to)]
     else:
-        passed, wanted = head.here, target - head.left
-        unit = head.unit[_RIGHT]
-        passed, wanted = passed / unit, wanted / unit
-        while to < last and passed < wanted:
+        passed, last = head.left + head.here, head.length - 1
+        while to < last and passed < target:
             to += 1
             passed += p[block].masses[_U(to)]
-    _walk(head, p[block], to)
-    _read_sides(head, p)
-
-
-@njit(**KERNEL)
-def _walk(head: Any, block: Any, to: int) -> None:
-    """Make another piece of the open block the located one; what is passed changes sides, and so its unit."""
-    at = head.at
-    if to == at:
-        return
-    side = _LEFT if to < at else _RIGHT
-    unit, other = head.unit[side], head.unit[1 - side]
-    block.masses[_U(at)] = head.here / other
-    head.here = block.masses[_U(to)] * unit
-    if unit != other:  # they are one in a block opened just now
-        for k in range(min(at, to) + 1, max(at, to)):
-            block.masses[_U(k)] *= unit / other
     head.at = to
-    head.cell = block.starts[_U(to)]
+    head.cell = p[block].starts[_U(to)]
+    _read_sides(head, p)
 
 
 @njit(**KERNEL)
@@ -328,9 +305,9 @@ def _hop(head: Any, p: Any, side: int, limit: float) -> None:
 
     Between two blocks it is the left one; where no block reaches the mass, the nearest.
     """
-    other, block, unit = 1 - side, head.open, head.unit[_RIGHT]
-    p[block].length = head.length
-    _push(head, p, other, block, _close(p[block], head.at, head.here / unit, head.unit[_LEFT] / unit), unit)
+    other = 1 - side
+    p[head.open].length = head.length
+    _push(head, p, other, head.open)
     ratio = head.scale[side] / head.scale[other]
     limit /= head.scale[side]
     top, held = head.held[side] - 1, head.held[other]
@@ -343,39 +320,25 @@ def _hop(head: Any, p: Any, side: int, limit: float) -> None:
         held += 1
         p[held].prefix[other] = total
         top -= 1
+    head.held[side] = top
     head.held[other] = held
     block = p[top].stack[side]
     unit = p[top].weight[side] * head.scale[side] / p[block].sum
-    head.unit[_LEFT] = unit
-    head.unit[_RIGHT] = unit
-    head.held[side] = top
     head.open = block
     head.length = p[block].length
     head.at = 0
-    head.cell = p[block].starts[0]
-    head.here = p[block].masses[0] * unit
+    _multiply(p[block], 0, head.length, unit, p[block].masses[0] * unit, unit)
+    head.here = p[block].masses[0]
     head.left = p[head.held[_LEFT]].prefix[_LEFT] * head.scale[_LEFT]
 
 
 @njit(**KERNEL)
-def _close(block: Any, at: int, here: float, ratio: float) -> float:
-    """Put the located piece's mass into its slot and bring those before it to the unit of the rest; the sum."""
-    total = 0.0
-    slot = _U(at)
-    block.masses[slot] = here
-    for k in range(_LANES):
-        mass = block.masses[k] * (ratio if k < slot else 1.0)
-        block.masses[k] = mass
-        total += mass
-    return total
-
-
-@njit(**KERNEL)
-def _push(head: Any, p: Any, side: int, block: int, total: float, unit: float) -> None:
-    """Close a block with masses of one unit, on top of a stack."""
-    p[block].sum = total
-    weight = total * unit / head.scale[side]
+def _push(head: Any, p: Any, side: int, block: int) -> None:
+    """Close a block with masses in the common unit, on top of a stack."""
+    total = p[block].masses[0] + _sums_around(p[block], 0)[1]
+    weight = total / head.scale[side]
     held = head.held[side]
+    p[block].sum = total
     p[held].stack[side] = block
     p[held].weight[side] = weight
     p[held + 1].prefix[side] = p[held].prefix[side] + weight
