@@ -58,23 +58,12 @@ def stay_interpreted() -> None:
 
 @contextmanager
 def compiled() -> Iterator[None]:
-    """Kernels called in here are the compiled ones, where numba is installed."""
+    """Kernels called in here are the compiled ones, where numba is installed. `@compiled()` decorates too."""
     token = _mode.set(_COMPILED if HAVE_NUMBA else _mode.get())
     try:
         yield
     finally:
         _mode.reset(token)
-
-
-def runs_compiled(function: _Function) -> _Function:
-    """A decorator: the function calls compiled kernels."""
-
-    @wraps(function)
-    def run(*args: Any, **named: Any) -> Any:
-        with compiled():
-            return function(*args, **named)
-
-    return cast(_Function, run)
 
 
 def _entry(function: Callable[..., Any], cache: bool, options: dict[str, Any]) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from privquant._numba import HAVE_NUMBA, runs_compiled
+from privquant._numba import HAVE_NUMBA, compiled
 from privquant.arrays import Ints
 from privquant.lab.engine.bayes_kernel import Asking, learn
 from privquant.lab.engine.bayes_stacks import Stacks, new_stacks, visited
@@ -39,7 +39,7 @@ def supports(template: Protocol, draw: str, schedule: Schedule = SUGGESTED) -> b
     )
 
 
-@runs_compiled
+@compiled()
 def simulate(
     template: Protocol,
     sample: Sample,
