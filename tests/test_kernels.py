@@ -1,6 +1,5 @@
 """Kernels: interpreted where the job is small, compiled where it pays, and the same answer either way."""
 
-import gc
 import os
 import re
 import shutil
@@ -16,8 +15,8 @@ import numpy as np
 import pytest
 
 import privquant
-from privquant import _lean_compiler, _numba
-from privquant._numba import HAVE_NUMBA, compiled, njit
+from privquant import _numba
+from privquant._numba import HAVE_NUMBA, compiled, compiled_form, njit
 from privquant.domain import Integers
 from privquant.lab.engine.crowd import draw, fill, new_crowd
 from privquant.lab.engine.isotonic import outcomes
@@ -91,7 +90,7 @@ def test_a_kernel_is_compiled_only_inside_compiled_and_after_long_interpreted_wo
     def kernel(x):
         return x + 1
 
-    monkeypatch.setattr(kernel.kernel, "compiled", lambda: lambda x: seen.append(x) or x + 1)
+    monkeypatch.setattr(_numba, "_entry", lambda *_: lambda x: seen.append(x) or x + 1)
     monkeypatch.setattr(_numba._Spent, "seconds", 0.0)  # other tests of this process have worked interpreted
     assert kernel(1) == 2
     assert seen == []
@@ -106,31 +105,28 @@ def test_a_kernel_is_compiled_only_inside_compiled_and_after_long_interpreted_wo
     assert seen == [2, 3]
 
 
-def _sum_of_squares(count):
-    """Two kernels of which one calls the other, made anew."""
-
+def test_a_kernel_calls_kernels_and_the_forms_that_are_said_to_compile():
     @njit()
     def square(x):
         return x * x
 
-    scope = {"square": square}
-    exec("def total(n):\n    s = 0\n    for i in range(n):\n        s += square(min(i, 3))\n    return s", scope)
+    def plain(x):
+        return min(x, 3)
+
+    @compiled_form(plain)
+    def form(x):
+        return min(x, 2)  # another number, to see which of the two runs
+
+    @njit()
+    def total(n):
+        s = 0
+        for i in range(n):
+            s += square(plain(i))
+        return s
+
+    assert total(6) == 0 + 1 + 4 + 9 + 9 + 9
     with compiled():
-        return njit()(scope["total"])(count)
-
-
-@pytest.mark.parametrize("known", [True, False], ids=["as it was", "changed"])
-def test_kernels_compile_where_numba_is_as_it_was_and_where_not(known, monkeypatch):
-    """What is overruled in numba is looked for; collecting garbage goes on after a kernel is compiled."""
-    if not known:
-        monkeypatch.setattr(_lean_compiler, "_TYPED", ("NoSuchPass",))
-    _lean_compiler.lean.cache_clear()
-    try:
-        assert bool(_lean_compiler.lean(part=True)) == bool(_lean_compiler.lean(part=False)) == known
-        assert _sum_of_squares(6) == 0 + 1 + 4 + 9 + 9 + 9
-        assert gc.isenabled()
-    finally:
-        _lean_compiler.lean.cache_clear()
+        assert total(6) == 0 + 1 + 4 + 4 + 4 + 4
 
 
 def test_another_thread_is_not_inside():

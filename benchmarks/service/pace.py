@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from privquant import lab
-from privquant._numba import runs_compiled
+from privquant._numba import compiled
 from privquant.aggregator.campaign.local_protocol import CampaignProtocol, campaign_options
 from privquant.aggregator.devices.pace import LONGEST_PERIOD, Crowd, Pace, at_a_time
 from privquant.aggregator.devices.waiting_room import Seat, WaitingRoom
@@ -252,7 +252,7 @@ def line(title: str, errors: list[float], good: float, rest: str = "") -> None:
     print(f"{title:<18} {statistics.mean(errors):.4f} +- {spread:.4f}  {good:.3f}  {rest}", flush=True)
 
 
-@runs_compiled
+@compiled()
 def in_process(given: argparse.Namespace) -> None:
     print("                   mean rank error   success  seconds to the end, wait mean / longest, requests, trips")
     for name in given.shapes:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from privquant._numba import HAVE_NUMBA, runs_compiled
+from privquant._numba import HAVE_NUMBA, compiled
 from privquant.arrays import Ints
-from privquant.lab.engine.bayes_kernel import Asking, arrays, learn
+from privquant.lab.engine.bayes_kernel import Asking, learn
+from privquant.lab.engine.bayes_stacks import Stacks, new_stacks, visited
 from privquant.lab.engine.random import draw_with_replacement, reported_ones, shuffle, states
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import SUGGESTED, Schedule
@@ -19,9 +20,7 @@ from privquant.protocols.base import Protocol
 from privquant.protocols.bayes.bayeslearn import BayesLearn
 from privquant.protocols.bayes.bayess import BayeSS
 from privquant.protocols.bayes.last_stage import LastStage
-from privquant.protocols.bayes.posterior import visited
 from privquant.protocols.bayes.reduction import FEW, Cell, first_gamma, padded
-from privquant.protocols.bayes.stacks import Stacks
 
 Words = NDArray[np.uint64]  # of a trial's random bits
 
@@ -40,7 +39,7 @@ def supports(template: Protocol, draw: str, schedule: Schedule = SUGGESTED) -> b
     )
 
 
-@runs_compiled
+@compiled()
 def simulate(
     template: Protocol,
     sample: Sample,
@@ -71,8 +70,8 @@ def simulate(
 def _room(template: BayesLearn | BayeSS) -> Stacks:
     """For any learner of the template; a screening's second is over fewer users, and two pads at most are new."""
     if isinstance(template, BayeSS):
-        return arrays(template.plan[0], template.domain.size + 2, visits=True)
-    return arrays(template.users, template.domain.size, visits=False)
+        return new_stacks(template.plan[0], template.domain.size + 2, visits=True)
+    return new_stacks(template.users, template.domain.size, visits=False)
 
 
 def _learned(

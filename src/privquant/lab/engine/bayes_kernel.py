@@ -1,4 +1,4 @@
-"""BayesLearn on millions of users: the protocol's own posterior (`privquant.protocols.bayes.stacks`), compiled.
+"""BayesLearn on millions of users, on the posterior in blocks (`bayes_stacks`).
 
 Most reports leave the located cell where it is. The loop holds what such a report needs in registers, and hands it
 back to the stacks when the cell moves.
@@ -6,17 +6,15 @@ back to the stacks when the cell moves.
 
 from __future__ import annotations
 
-from mmap import mmap
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from privquant._numba import njit
 from privquant.arrays import Ints
+from privquant.lab.engine.bayes_stacks import BLOCK, KERNEL, Stacks, begin, update
 from privquant.lab.engine.random import step
-from privquant.protocols.bayes import stacks
-from privquant.protocols.bayes.blocks import BLOCK, KERNEL
-from privquant.protocols.bayes.stacks import AT, HERE, LARGE, LEFT, OPEN, RIGHT, SMALL, Stacks
+from privquant.protocols.bayes.posterior import LARGE, SMALL
 
 _U = np.uint64
 
@@ -47,58 +45,35 @@ class Asking(NamedTuple):
     two_regions: bool
 
 
-def arrays(users: int, cells: int, *, visits: bool) -> Stacks:
-    """For a kernel: 2t+1 pieces after t reports, and no more than there are cells, in blocks at least half full."""
-    blocks = min(2 * users + 1, cells) // (BLOCK // 2 - 2) + 16
-    return Stacks(
-        np.empty(7),
-        np.empty(7, np.int64),
-        _rows(blocks, np.int64),
-        _rows(blocks, np.float64),
-        np.empty((blocks if visits else 0, BLOCK), np.int32),
-        np.empty(blocks, np.int64),
-        np.empty(blocks),
-        np.empty((2, blocks), np.int64),
-        np.empty((2, blocks)),
-        np.empty((2, blocks + 1)),
-    )
-
-
-def _rows(blocks: int, kind: type) -> Any:
-    """A row a block, in pages that are made one by one as blocks are: numpy asks for huge ones, made at a cost that
-    a long run on few blocks never earns back."""
-    return np.frombuffer(mmap(-1, 8 * blocks * BLOCK), kind).reshape(blocks, BLOCK)
-
-
-@njit(always=True, cache=True, **KERNEL)
-def learn(p: Stacks, asking: Asking, values: Any, state: Any, path: Any) -> int:
+@njit(cache=True, **KERNEL)
+def learn(stacks: Stacks, asking: Asking, values: Any, state: Any, path: Any) -> int:
     """Ask these users one by one; the posterior's median. `path`, unless empty, takes the cell of every step."""
     s0, s1, s2, s3 = state[0], state[1], state[2], state[3]
     q, left0, left1, right0, right1 = asking.q, asking.left0, asking.left1, asking.right0, asking.right1
     mapped = asking.lows.shape[0] > 0
-    counted = len(p.visits) > 0
+    head, p = stacks.head[0], stacks.blocks
+    counts = p[0].visits.size == BLOCK
     follow = path.shape[0] > 0
-    stacks.begin(p, asking.last, q, asking.first)
-    left, here, right = p.number[LEFT], p.number[HERE], p.number[RIGHT]
+    begin(head, p, asking.last, q, asking.first)
+    left, here, right = head.left, head.here, head.right
     target = q * (left + here + right)
-    cell = stacks.located(p)
+    cell: int = head.cell
     grown_left = 1.0  # the factor of each side since the stacks were last told
     grown_right = 1.0
     users = values.shape[0]
     stays = True
     for i in range(users + 1):
         if not stays or i == users:
-            stacks.multiply(p, grown_left, grown_right, here)
-            stacks.locate(p, q if i < users else 0.5)
-            left, here, right = p.number[LEFT], p.number[HERE], p.number[RIGHT]
+            update(head, p, q if i < users else 0.5, grown_left, grown_right, here)
+            left, here, right = head.left, head.here, head.right
             target = q * (left + here + right)
-            cell = stacks.located(p)
+            cell = head.cell
             grown_left = 1.0
             grown_right = 1.0
             if i == users:
                 break
-        if counted:
-            p.visits[p.count[OPEN], p.count[AT]] += 1
+        if counts:
+            p[_U(head.open)].visits[_U(head.at)] += 1
         if follow:
             path[i] = cell
         at_left = asking.left_only or q * right <= (1.0 - q) * left

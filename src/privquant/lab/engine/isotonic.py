@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privquant._numba import njit, runs_compiled
+from privquant._numba import compiled, njit
 from privquant.arrays import Ints
 from privquant.lab.attack import Attack
 from privquant.lab.engine.crowd import Crowd, at_most, draw, fill, new_crowd, new_list
@@ -103,7 +103,7 @@ def simulate(
     return outcomes(template, sample, trials, rng, draw=draw, schedule=schedule).answers
 
 
-@runs_compiled
+@compiled()
 def outcomes(
     template: Protocol,
     sample: Sample,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from privquant._numba import BORROWED, njit
+from privquant._numba import njit
 from privquant.arrays import Floats, Ints
 from privquant.protocols.isotonic.epochs import ANCHOR, BULK, KINDS, SEARCH, epoch_at
 from privquant.protocols.isotonic.guard import ANCHOR_PLACES, ANCHORS, anchor, anchors_due
@@ -59,13 +59,13 @@ class Course(NamedTuple):
     epochs: int
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def of_quantile(users: int, which: int, quantiles: int) -> int:
     """How many of the first `users` users belong to one of the quantiles."""
     return (users + quantiles - 1 - which) // quantiles
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def allocate(course: Course, asked: int, bulk: int, count: int, arms: Ints) -> int:
     """Divide the next `count` users among the arms; what they are asked for, BULK or SEARCH.
 
@@ -91,14 +91,14 @@ def allocate(course: Course, asked: int, bulk: int, count: int, arms: Ints) -> i
     return SEARCH
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def side_row(roles: int, arm: int) -> int:
     """The table's row of a side arm: two a quantile, the lower one first; -1 for an arm that searches."""
     role = arm % roles
     return 2 * (arm // roles) + role - 1 if role > 0 else -1
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def lone_quantile(course: Course, asked: int, in_flight: int, count: int) -> float:
     """The posterior quantile asked at: 1/2, unless a user is asked alone while others are in flight."""
     if course.spread > 0.0 and count == 1 and in_flight > 0:
@@ -198,7 +198,7 @@ def answers(table: Table, search: Search, course: Course, out: Ints) -> None:
             out[j] = out[j - 1]
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def certified(table: Table, search: Search, course: Course, out: Ints) -> None:
     """The ends of all intervals, one row a quantile; -1 where there is no bound."""
     for j in range(course.quantiles.size):

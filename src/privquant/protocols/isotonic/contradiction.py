@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privquant._numba import BORROWED, compiled_form, njit
+from privquant._numba import compiled_form, njit
 from privquant.arrays import Flags, Floats, Ints
 from privquant.protocols.isotonic.epochs import KINDS, Arrivals
 
@@ -126,7 +126,7 @@ def add_to(total: Floats, row: Floats, times: float) -> None:
     total += times * row
 
 
-@compiled_form(add_to, **BORROWED)
+@compiled_form(add_to)
 def add_to_by_loop(total: Floats, row: Floats, times: float) -> None:
     # by hand: numba compiles a sum of arrays with everything that could be wrong with their shapes
     for k in range(total.size):

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privquant._numba import BORROWED, njit
+from privquant._numba import njit
 from privquant.arrays import Floats
 from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate
 from privquant.protocols.isotonic.prior import Search, point_in_cell, prior_mass
@@ -67,7 +67,7 @@ class Seen(NamedTuple):
     height: float
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def normal_score(share: float) -> float:
     """Phi^-1 by bisection: all digits, and nothing to import in compiled code."""
     low = -_FAR
@@ -81,7 +81,7 @@ def normal_score(share: float) -> float:
     return 0.5 * (low + high)
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def _objective(seen: Seen, curve: Floats) -> float:
     """Log-likelihood of a curve (place, log speed, log of one side's speed over the other's), and its prior."""
     x, n, s, kappa, least, height = seen
@@ -129,7 +129,7 @@ def _slopes(seen: Seen, curve: Floats, gradient: Floats, information: Floats) ->
     information[2, 2] += 1.0 / _UNEVEN**2
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def _copy(curve: Floats, to: Floats) -> None:
     # by hand, as all loops here: numba compiles a slice with everything that could be wrong with its shape
     for i in range(3):
@@ -179,7 +179,7 @@ def _pooled(seen: Seen, groups: int) -> Seen:
     return Seen(places, reports, ones, seen.kappa, seen.least, seen.height)
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def _on_grid(point: int, curve: Floats) -> None:
     """One of the curves from which the search may start."""
     curve[0] = _PLACES[point // _SPEEDS]
@@ -258,7 +258,7 @@ def fit_curve(seen: Seen) -> Floats:
     return climb(seen, _start(seen), False)
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def _along(table: Table, search: Search, k: int, origin: int, unit: float) -> float:
     """Where threshold k lies, along the prior, from `origin`."""
     threshold = table.threshold[k]
@@ -267,7 +267,7 @@ def _along(table: Table, search: Search, k: int, origin: int, unit: float) -> fl
     return -prior_mass(threshold, origin, search) / unit
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def _index_at(search: Search, origin: int, along: float) -> int:
     """The least index that lies at least `along` (prior mass) from `origin`."""
     if along >= 0.0:

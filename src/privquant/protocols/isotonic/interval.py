@@ -22,7 +22,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from privquant._numba import BORROWED, njit
+from privquant._numba import njit
 from privquant.arrays import Floats, Ints
 from privquant.privacy.binomial import lower_tail
 from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate, to_weights
@@ -100,7 +100,7 @@ def _reflected_bound(steps: int, p: float, alpha: float) -> float:
     return steps * p - (over - 1) + math.log(2.0)
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def side_asked(asked: int, users: int, start: int, quota: int, upper: bool) -> int:
     """How many of the first `asked` users of a quantile went to one of its side arms."""
     if asked <= start or users <= start:
@@ -110,7 +110,7 @@ def side_asked(asked: int, users: int, start: int, quota: int, upper: bool) -> i
     return math.floor(quota * share + (0.5 if upper else 0.0))
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def side_sum(table: Table, row: int, threshold: int, target: float, upper: bool) -> float:
     """S_c: the evidence of one arm that the quantile is beyond the threshold."""
     found = 0.0
@@ -161,7 +161,7 @@ def side_threshold(
         gap = min(1.12 * gap, widest)
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def interval_ends(table: Table, row: int, target: float, quota: int, bounds: Floats, ends: Ints) -> None:
     """The certified ends, as indices, from the arms in rows `row` and `row + 1`; -1 where there is no bound."""
     count = table.held[0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from privquant._numba import BORROWED, njit
+from privquant._numba import njit
 from privquant.arrays import Floats
 from privquant.protocols.isotonic.prior import Search
 from privquant.protocols.isotonic.table import Table
@@ -21,13 +21,13 @@ _EDGE = 1e-12
 _NEGLIGIBLE = -700.0
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def _logs(rate: float) -> tuple[float, float]:
     """What a one and a zero add to the log-likelihood."""
     return math.log(rate), math.log1p(-rate)
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def _block_fit(
     n: float, s: float, low: float, high: float, at_low: tuple[float, float], at_high: tuple[float, float]
 ) -> float:
@@ -47,7 +47,7 @@ def _block_fit(
     return s * one + (n - s) * zero
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def profile(table: Table, n: Floats, s: Floats, target: float, floor: float, least: float, most: float) -> None:
     """fit[k]: log-likelihood of the best monotone rates whose crossing of `target` lies in cell k.
 
@@ -92,7 +92,7 @@ def profile(table: Table, n: Floats, s: Floats, target: float, floor: float, lea
         fit[k] += block_fit[top]
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def to_weights(table: Table, power: float, boosted: bool) -> None:
     """weight[k] proportional to (prior mass of cell k) exp(power fit[k]), summing to 1."""
     count = table.held[0]
@@ -111,7 +111,7 @@ def to_weights(table: Table, power: float, boosted: bool) -> None:
         table.weight[k] /= total
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def cell_from(weight: Floats, count: int, first: int, passed: float, share: float) -> tuple[int, float, float]:
     """The first cell from `first` on in which the posterior reaches `share`, the mass before it (`passed` before
     `first`), and how far into the cell's mass that is. One walk serves shares that rise.
@@ -124,14 +124,14 @@ def cell_from(weight: Floats, count: int, first: int, passed: float, share: floa
     return k, passed, min(max(inside, 0.0), 1.0)
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def cell_at(table: Table, share: float) -> tuple[int, float]:
     """The cell in which the posterior reaches `share`, and how far into the cell's mass that is."""
     k, _, inside = cell_from(table.weight, table.held[0], 0, 0.0, share)
     return k, inside
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def gap_seen(table: Table, n: Floats, s: Floats, own: float, target: float) -> float:
     """How far the reports nearest to the posterior's central 80 % are from the target, on the closer side.
 
@@ -163,13 +163,13 @@ def gap_seen(table: Table, n: Floats, s: Floats, own: float, target: float) -> f
     return max(min(below, ones / reports - target), 0.0)
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def target_rate(search: Search, quantile: float) -> float:
     """The rate of ones among reports at the quantile."""
     return 0.5 + float(search.kappas[0]) * (quantile - 0.5)
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def least_rate(search: Search) -> float:
     """The rate of ones where nobody's value is at or below the threshold; 1 minus it where everybody's is."""
     return max(0.5 - 0.5 * float(search.kappas[0]), _EDGE)

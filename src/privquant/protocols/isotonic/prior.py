@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from privquant._numba import BORROWED, njit
+from privquant._numba import njit
 from privquant.arrays import Floats
 
 
@@ -26,7 +26,7 @@ class Search(NamedTuple):
     kappas: Floats
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def prior_mass(low: int, high: int, search: Search) -> float:
     """Prior mass of the indices low + 1 .. high; low may be -1.
 
@@ -41,7 +41,7 @@ def prior_mass(low: int, high: int, search: Search) -> float:
     return (1.0 - search.lam) * share + search.lam * math.log1p(width / (float(low) + 2.0)) / math.log1p(size)
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def point_in_cell(low: int, high: int, share: float, search: Search) -> int:
     """The index in low .. high with about `share` of the prior mass of low + 1 .. high at or below it."""
     target = share * prior_mass(low, high, search)

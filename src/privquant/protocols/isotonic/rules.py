@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from privquant._numba import BORROWED, njit
+from privquant._numba import njit
 from privquant.arrays import Ints
 from privquant.protocols.isotonic.curve import TAIL, curve_crossing
 from privquant.protocols.isotonic.posterior import (
@@ -35,13 +35,13 @@ SPREAD_POINTS = 32
 _GOLDEN = 0.6180339887498949
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def batch_size(heard: int) -> int:
     """How many users to ask at one threshold: 2 % of those heard, at least one."""
     return max(1, heard // 50)
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def is_extreme(quantile: float) -> bool:
     """Whether a quantile is searched after a bulk phase and with its prior."""
     return min(quantile, 1.0 - quantile) <= 0.2
@@ -82,7 +82,7 @@ def fit_for_answer(table: Table, search: Search, quantile: float, boosted: bool)
     profile(table, n, s, target, floor, least, 1.0 - least)
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def _threshold_in(low: int, high: int, inside: float, end_only: bool, search: Search) -> int:
     """The threshold so far into the cell low + 1 .. high; one of its ends where the cell is not to be cut."""
     if end_only or low + 1 >= high:
@@ -97,7 +97,7 @@ def _threshold_in(low: int, high: int, inside: float, end_only: bool, search: Se
     return min(max(found, 0), search.last - 1)
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def _is_above(table: Table, cell: int) -> bool:
     """Whether the posterior above a cell is as heavy as that below it, or heavier.
 
@@ -113,7 +113,7 @@ def _is_above(table: Table, cell: int) -> bool:
     return above >= below
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def threshold_at(table: Table, search: Search, share: float, reuse: float) -> int:
     """The threshold at which the posterior reaches `share`; the end of a cell that has less mass than `reuse`."""
     count = table.held[0]
@@ -125,7 +125,7 @@ def threshold_at(table: Table, search: Search, share: float, reuse: float) -> in
     return _threshold_in(low, high, inside, table.weight[k] < reuse, search)
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def spread_thresholds(table: Table, search: Search, spread: float, points: int, out: Ints) -> None:
     """`threshold_at` of all shares of a spread batch, cutting any cell; none is below the one before it."""
     count = table.held[0]
@@ -139,7 +139,7 @@ def spread_thresholds(table: Table, search: Search, spread: float, points: int, 
         out[point] = _threshold_in(low, high, inside, False, search)
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def value_at(table: Table, search: Search, share: float) -> int:
     """The index at which the posterior reaches `share`, taken as an answer: never the closed end of its cell."""
     count = table.held[0]
@@ -178,13 +178,13 @@ def answer(table: Table, search: Search, quantile: float, boosted: bool, smooth:
     return min(max(crossing, least), most)
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def spread_share(spread: float, point: int, points: int) -> float:
     """The posterior quantile of one of `points` thresholds spread evenly over 1/2 -+ spread."""
     return 0.5 + spread * (2.0 * (point + 0.5) / points - 1.0)
 
 
-@njit(cache=True, **BORROWED)
+@njit(cache=True)
 def lone_share(spread: float, asked: int) -> float:
     """The same for users asked one at a time while others are in flight."""
     step = asked * _GOLDEN

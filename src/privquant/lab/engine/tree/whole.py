@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from privquant._numba import HAVE_NUMBA, njit, runs_compiled
+from privquant._numba import HAVE_NUMBA, compiled, njit
 from privquant.arrays import Floats, Ints
 from privquant.lab.sample import Sample
 from privquant.protocols.tree.encodings import bit_law, rows
@@ -21,7 +21,7 @@ _DEVIATIONS, _MARGIN = 12.0, 30
 _GUIDE = 1024
 
 
-@runs_compiled
+@compiled()
 def whole_trees(
     template: Hierarchical, sample: Sample, trials: int, rng: np.random.Generator, *, draw: str
 ) -> Ints:
