@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
+from fastapi.openapi.utils import get_openapi
 
 from privquant import wire
+from privquant.aggregator.operators.access import CampaignId
 
 _TOKEN = {"type": "string", "pattern": "^[A-Za-z0-9_-]{21}[AQgw]$", "description": "16 bytes, base64url"}
 _HASH = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
@@ -48,7 +50,7 @@ class _Told:
     """What the document says about a route: in words, the body it takes, and its answers by status."""
 
     summary: str
-    answers: dict[str, dict[str, Any]]
+    answers: dict[int | str, dict[str, Any]]
     body: dict[str, Any] | None = None
 
 
@@ -112,13 +114,6 @@ _TOLD |= {
         ),
     ),
 }
-_CAMPAIGN = {
-    "name": "id",
-    "in": "path",
-    "required": True,
-    "description": "SHA-256 of the manifest, hex",
-    "schema": _HASH,
-}
 _PROBLEM = {
     "title": "Problem",
     "description": "RFC 9457.",
@@ -138,31 +133,34 @@ PROBLEM = {
 
 
 def complete_document(app: FastAPI, *, devices: bool) -> None:
-    """Add to the framework's document what it does not see: refusals as problem+json, and the device routes."""
+    """Add to the framework's document what it does not see: the form of a problem, and the device routes."""
     make = app.openapi
 
     def openapi() -> dict[str, Any]:
         form = make()
         form.setdefault("components", {}).setdefault("schemas", {})["Problem"] = _PROBLEM
-        for route in _TOLD if devices else ():
-            form["paths"][wire.path_of("{id}", route.name)] = {route.method.lower(): _operation(route)}
-        for path in form["paths"].values():
-            for operation in path.values():
-                operation["responses"]["default"] = PROBLEM
+        if devices:
+            form["paths"] |= get_openapi(title="", version="", routes=_device_routes().routes)["paths"]
         return form
 
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _operation(route: wire.Route) -> dict[str, Any]:
-    told, name = _TOLD[route], route.name.replace(":", "_")
-    form = {
-        "tags": ["devices"],
-        "summary": told.summary,
-        "operationId": f"{name}_v1_campaigns__id__{name}_{route.method.lower()}",
-        "parameters": [_CAMPAIGN],
-        "responses": dict(told.answers),
-    }
-    if told.body is not None:
-        form["requestBody"] = {"required": True, "content": {"application/json": {"schema": told.body}}}
-    return form
+def _device_routes() -> APIRouter:
+    """The device routes for the document alone: `AsgiApp` answers them before the framework sees a request."""
+
+    async def answered_elsewhere(id: CampaignId) -> None: ...
+
+    router = APIRouter(tags=["devices"], responses={"default": PROBLEM})
+    for route, told in _TOLD.items():
+        body = {"required": True, "content": {"application/json": {"schema": told.body}}}
+        router.add_api_route(
+            wire.path_of("{id}", route.name),
+            answered_elsewhere,
+            name=route.name,
+            methods=[route.method],
+            summary=told.summary,
+            responses=told.answers,
+            openapi_extra=None if told.body is None else {"requestBody": body},
+        )
+    return router
