@@ -43,7 +43,7 @@ _PAGE = """<!DOCTYPE html>
 </html>
 """
 
-_STEPS = (0.1, 0.2, 0.4, 1.0, 2.5, 5.0, 10.0)  # times the users of a plan, where its picture is computed
+_STEPS = (0.1, 0.2, 0.4, 1.0, 2.5, 5.0, 10.0)  # times the users of a plan: where its curve is computed
 
 
 class PlanForm(Form):
@@ -80,13 +80,13 @@ def add_console(app: FastAPI, service: Service) -> None:
 
     @app.get("/", include_in_schema=False)
     async def start() -> Response:
-        return RedirectResponse("console", 307, SECURE)
+        return RedirectResponse("console", 307, {"cache-control": "no-store", "referrer-policy": "no-referrer"})
 
     @app.get("/console", tags=tags, summary="The operator's console", response_class=HTMLResponse)
     async def console(request: Request) -> Response:
         return serve_page(page, request)
 
-    # Not in the document: what it could check of a stream that has no end is nothing.
+    # Not in the document, which could say nothing that a client can check of a stream without an end.
     @app.get("/v1/campaigns/{id}/live", include_in_schema=False)
     async def live(id: CampaignId, _by: AnyOperator) -> Response:
         await service.campaigns.manifest(id)  # there is such a campaign
@@ -116,9 +116,6 @@ def add_console(app: FastAPI, service: Service) -> None:
 def console_page() -> str:
     styles = "pages/shared/page.css", "pages/vendor/uplot/uPlot.min.css", "pages/console/console.css"
     return _PAGE.format(head=head_of("pages/console/main.js", "", *styles))
-
-
-SECURE = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
 
 
 @lru_cache(256)
