@@ -192,9 +192,7 @@ def _of_block(block: Any, folder: Path, column: str, rule: Rule, missing: str) -
     indices = to_indices(table.column(column), rule.domain, missing=missing).indices
     digest = hashlib.sha256(indices.tobytes()).hexdigest()
     place = folder / digest[:32]
-    made = KeptPartition(
-        lambda: indices, rows=int(indices.size), digest=digest, folder=place, column=column, rule=rule
-    )
+    made = KeptPartition.of_indices(indices, digest=digest, folder=place, column=column, rule=rule)
     # Held as long as this process lives: a second block of the same content would take the first one's users.
     lock = os.open(place / "held", os.O_RDWR | os.O_CREAT, 0o600)
     try:
