@@ -25,7 +25,7 @@ from privquant.shuffler.joining import check_manifest, join, read_manifest
 from privquant.shuffler.overview import shown
 from privquant.shuffler.process import ShufflerProcess
 from privquant.shuffler.settings import Settings
-from privquant.wire import path_of, public_key_of
+from privquant.wire import PROBLEMS, path_of, public_key_of
 from privquant.wire.shuffle_promise import terms_of
 
 DELTA = 1e-6
@@ -127,7 +127,7 @@ class ShuffledDemo(Demo):
             time.sleep(0.2)
 
     def _is_failure(self, error: str) -> bool:
-        return "planned number of users" not in error
+        return PROBLEMS["campaign-complete"].title not in error
 
     def _judged(self, found: Compared, failed: int) -> dict[str, Any]:
         books = self._books()
