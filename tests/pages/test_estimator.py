@@ -95,13 +95,13 @@ def test_it_is_ended_in_the_middle_of_its_work():
         estimator = Estimator()
         asked = manifest()
         await estimator.drawn(asked, [])
-        [child] = multiprocessing.active_children()
-        os.kill(child.pid, signal.SIGSTOP)
+        child = psutil.Process(multiprocessing.active_children()[0].pid)
+        child.suspend()
         work = asyncio.create_task(estimator.drawn(asked, some_counts(asked)))
         await asyncio.sleep(0.1)
         work.cancel()
         await estimator.stop()
-        os.kill(child.pid, signal.SIGCONT)
-        return await asyncio.to_thread(psutil.wait_procs, [psutil.Process(child.pid)], 20)
+        child.resume()
+        return await asyncio.to_thread(psutil.wait_procs, [child], 20)
 
     assert asyncio.run(leave_it())[1] == []
