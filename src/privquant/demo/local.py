@@ -212,14 +212,11 @@ class Demo:
                 "key_fingerprint": self.key_fingerprint,
                 "patience": self.patience,
             }
-            self._job(place).write_text(json.dumps(job | more))
-
-    def _job(self, place: int) -> Path:
-        return self.folder / f"job-{place}.json"
+            (self.folder / f"job-{place}").write_text(json.dumps(job | more))
 
     def _start(self, place: int) -> subprocess.Popen[str]:
         """One process of the fleet; what it prints comes to `lines`, and None when it has ended."""
-        command = [sys.executable, "-m", "privquant.demo.devices", str(self._job(place))]
+        command = [sys.executable, "-m", "privquant.demo.devices", str(self.folder / f"job-{place}")]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
         def read() -> None:
