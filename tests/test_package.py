@@ -111,7 +111,7 @@ def test_the_demo_needs_its_own_extra_alone():
               "websockets", "watchfiles", "yaml", "dotenv", "httpx", "psutil"}  # fmt: skip
     code = """
 from pathlib import Path
-import privquant.demo.local, privquant.demo.devices, privquant.cli.demo
+import privquant.demo.local, privquant.demo.shuffled, privquant.demo.devices, privquant.cli.demo
 from privquant.aggregator.api import build_admin_api, build_public_api
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings

@@ -211,7 +211,7 @@ def _foreign(protocol: Protocol, good: AnyReport) -> Iterator[AnyReport]:
         yield TreeReport(wrong, good.level, good.bits, good.index, good.bit)
 
 
-def every_size_of_domain_and_crowd(case: Case) -> None:
+def every_size_of_domain_and_population(case: Case) -> None:
     for size in (1, 2, 3, 5, MAX_SIZE):
         for count in (0, 1, 2, 30):
             protocol = case.make(size, count)
@@ -325,7 +325,7 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
     state_round_trips_at_every_point,
     killed_and_rebuilt_from_its_reports,
     foreign_reports_change_nothing,
-    every_size_of_domain_and_crowd,
+    every_size_of_domain_and_population,
     extreme_quantiles_and_coins,
     finds_ties_constants_and_gaps,
     counts_are_the_whole_state,

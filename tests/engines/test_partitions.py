@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ import scipy.stats
 
 import privquant as pq
 from privquant.device.policy import Rule
-from privquant.engines import Answered, KeptPartition, PartitionedPopulation
+from privquant.engines import Answered, KeptPartition, PartitionedPopulation, ray_population
 from privquant.engines.kept_partition import draws
 from privquant.engines.partitions import PartitionRefused
 from privquant.errors import InvalidInput
@@ -321,3 +322,15 @@ def test_a_holder_killed_anywhere_throws_no_second_coin(tmp_path, when) -> None:
     assert twin.answer("c", 1, asked) == first
     [entry] = twin.kept()
     assert (entry["start"], entry["stop"]) == (0, 60)
+
+
+def test_a_block_of_a_dataset_answers_about_its_own_domain(tmp_path, monkeypatch) -> None:
+    """A domain that does not start at 0: an index is not a value. The coin is all but honest (epsilon 20)."""
+    monkeypatch.setattr(ray_population, "ray_module", lambda: SimpleNamespace(get=lambda block: block))
+    table = pa.table({"ms": np.full(200, 5500)})
+    rule = Rule(pq.Integers(5000, 6000), 20.0)
+    part = ray_population._of_block(table, tmp_path, "ms", rule, "refuse")
+    assert part.open("c") == 200
+    coin = Coin.of(20.0).threshold
+    below, above = part.answer("c", 0, ((Query(499, coin), 100), (Query(500, coin), 100)))
+    assert (below.ones, above.ones) == (0, 100)

@@ -20,7 +20,7 @@ from privquant.aggregator import metrics
 from privquant.aggregator.campaign.campaigns import WrongState
 from privquant.aggregator.campaign.shuffled_plan import plan_in_words
 from privquant.aggregator.operators import forms
-from privquant.aggregator.operators.access import Admin, Anyone, CampaignId
+from privquant.aggregator.operators.access import Admin, AnyOperator, CampaignId
 from privquant.aggregator.operators.accounts import read_audit
 from privquant.aggregator.operators.console_routes import add_console
 from privquant.aggregator.operators.form_errors import in_words
@@ -168,11 +168,11 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
         )
 
     @app.get("/v1/campaigns", tags=tags, summary="All campaigns")
-    async def overview(_by: Anyone) -> list[forms.CampaignLine]:
+    async def overview(_by: AnyOperator) -> list[forms.CampaignLine]:
         return [forms.CampaignLine(**line) for line in await service.campaigns.overview()]
 
     @app.get("/v1/campaigns/{id}", tags=tags, summary="State, progress and estimates")
-    async def show(id: CampaignId, _by: Anyone) -> forms.CampaignShown:
+    async def show(id: CampaignId, _by: AnyOperator) -> forms.CampaignShown:
         return forms.CampaignShown(**await service.campaigns.show(id))
 
     @app.post(
@@ -204,11 +204,11 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
         turn(name, after)
 
     @app.get("/v1/campaigns/{id}/export", tags=tags, summary="Manifest, counts and estimates")
-    async def export(id: CampaignId, _by: Anyone) -> forms.Exported:
+    async def export(id: CampaignId, _by: AnyOperator) -> forms.Exported:
         return forms.Exported(**await service.campaigns.export(id))
 
     @app.get("/v1/campaigns/{id}/verify", tags=tags, summary="Rebuild the estimate from the log and compare")
-    async def verify(id: CampaignId, _by: Anyone) -> forms.Verified:
+    async def verify(id: CampaignId, _by: AnyOperator) -> forms.Verified:
         return forms.Verified(**await service.campaigns.verify(id))
 
     @app.delete("/v1/campaigns/{id}", tags=tags, summary="Erase a closed campaign")

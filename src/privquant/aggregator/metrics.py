@@ -1,6 +1,7 @@
 """What a server counts about itself, for Prometheus. No label names a device, a token or an address.
 
-What counts reports moves in steps of many, so that it is no clock of single ones (see snapshots).
+Counters of reports move in steps of many, so that nobody can read from them when a single one came (see
+snapshots).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ waiting = Gauge("privquant_waiting_asks", "Asks waiting for the next group", mul
 
 
 class Stepped:
-    """A counter that is told of every event and moves when there are `step` of them."""
+    """A counter of every event that moves only when `step` of them have come."""
 
     step = 32
 

@@ -1,11 +1,10 @@
-"""One server process: opens the store, keeps its loops running, and lets go of everything in order."""
+"""One server process: opens the store, runs what is done again and again, and closes everything in order."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import time
-from functools import partial
 
 from privquant.aggregator import metrics
 from privquant.aggregator.campaign.announcer import Announcer
@@ -21,7 +20,6 @@ from privquant.aggregator.operators.campaign_metrics import CampaignMetrics
 from privquant.aggregator.operators.estimator import Estimator
 from privquant.aggregator.operators.history import History
 from privquant.aggregator.operators.live import Live
-from privquant.aggregator.operators.picture import picture
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, DeviceStore, Unavailable, What
 from privquant.aggregator.store.migrate import migrate, open_engine
@@ -40,10 +38,10 @@ _SWEEP = 10.0  # seconds between two sweeps of what the database itself remember
 _SEAL = 1.0
 _HISTORY = 0.5
 _SNAPSHOT = 1.0  # seconds between two snapshots of a campaign
-_TICK = 4.0  # seconds; who was asked and stays away frees its place after the second tick
+_TICK = 4.0  # seconds; a device that was asked and stays away loses its place at the second tick
 _ANNOUNCE = 0.25
-_MOMENT = 0.005  # seconds; what a transaction of another worker takes
-_BREATH = 0.005  # seconds between two turns of what is done as soon as there is something to do
+_OTHER_COMMIT = 0.005  # seconds; what a transaction of another worker takes
+_PAUSE = 0.005  # seconds between two turns of a task that itself waits for work
 _DEADLINES = 5.0
 _RETENTION = 60.0
 
@@ -74,7 +72,7 @@ class Service(Repeating):
         await migrate(self.engine)
         self.store = open_device_store(self.settings)
         metrics.Stepped.step = self.settings.snapshot_reports
-        self.group = GroupCommit(self._timed_commit, moment=_MOMENT if is_worker() else 0.0)
+        self.group = GroupCommit(self._timed_commit, moment=_OTHER_COMMIT if is_worker() else 0.0)
         self.cache = CampaignCache(self.store, self.keys)
         self.campaigns = Campaigns(
             self.engine,
@@ -94,11 +92,11 @@ class Service(Repeating):
         self._publisher = Publisher(self.store, self.turns.published, self._snapshots.advance)
         self._estimator = Estimator()
         history = History(self.engine, self._estimator)
-        self.live = Live(partial(picture, self.campaigns, self._estimator), history)
+        self.live = Live(self.campaigns, self._estimator, history)
         self.group.start()
         self._repeat("refresh", self.settings.refresh, self.cache.refresh)
-        self._repeat("publish", _BREATH, self._publish)
-        self._repeat("places", _BREATH, self.turns.look)
+        self._repeat("publish", _PAUSE, self._publish)
+        self._repeat("places", _PAUSE, self.turns.look)
         self._repeat("announce", 0.01, self._announce)
         self._repeat("seal", _SEAL, self._seal)
         self._repeat("history", _HISTORY, history.note)
@@ -128,11 +126,11 @@ class Service(Repeating):
         say("stopped")
 
     async def _probe(self) -> None:
-        """Write; and where commits failed since, find out whether they would still."""
+        """Write something; if commits failed since the last probe, find out whether they still would."""
         failing = self.health.trouble("commit")
         await self.store.probe(thorough=failing is not None)
         self.health.well("operator")
-        if failing != DAMAGED or not self.settings.database:  # of a damage PostgreSQL only says when it meets it
+        if failing != DAMAGED or not self.settings.database:  # PostgreSQL tells of damage only when it reads it
             self.health.well("commit")
 
     async def _check_keys(self) -> None:
@@ -193,7 +191,7 @@ class Service(Repeating):
             await asyncio.sleep(1.0)
 
     async def _announce(self) -> None:
-        """At once when a round ended here, and now and then: it may have ended in another process."""
+        """At once when a round ended here, and every moment: it may have ended in another process."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._round_over.wait(), _ANNOUNCE)
         self._round_over.clear()

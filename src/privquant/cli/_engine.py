@@ -22,7 +22,7 @@ Engine = Annotated[
 def executor_of(engine: str | None, workers: int, kept: str = "") -> Iterator[Executor | None]:
     """The executor a command line names; None for processes of our own.
 
-    kept: what is said of the work done so far to who interrupts it, before the command ends with 130.
+    kept: what a person who interrupts is told about the work done so far, before the command ends with 130.
     """
     try:
         if engine is None:

@@ -1,4 +1,4 @@
-"""Where a command writes: looked at before it starts, not after."""
+"""The files that a command writes, checked before it starts its work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from privquant.errors import InvalidInput
 
 @contextmanager
 def new_private_file(path: Path) -> Iterator[TextIO]:
-    """A file that must not exist, readable by its owner alone; if nothing comes to stand in it, it goes again."""
+    """A file that must not exist, readable by its owner alone; after an error it is removed if it is empty."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:

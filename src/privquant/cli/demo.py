@@ -17,7 +17,7 @@ from privquant.errors import InvalidInput, MissingDependency
 from privquant.validation import check_choice, check_epsilon
 
 if TYPE_CHECKING:
-    from privquant.demo.local import DemoResult, Doors, Moment
+    from privquant.demo.local import Addresses, DemoResult, Moment
 
 
 def demo(
@@ -41,12 +41,9 @@ def demo(
     process of devices, each once. The exit code is 0 if and only if every device's report was counted exactly once.
     """
     check_choice(trust, "--trust", ("local", "shuffle"))
-    run: Callable[..., DemoResult]
     try:
-        if trust == "shuffle":
-            from privquant.demo.shuffled import run
-        else:
-            from privquant.demo.local import run
+        from privquant.demo.local import Demo, run
+        from privquant.demo.shuffled import ShuffledDemo
     except ImportError as error:
         raise MissingDependency("the demo", error.name or "fastapi", "service") from error
     check_epsilon(epsilon)
@@ -54,7 +51,8 @@ def demo(
         raise InvalidInput(f"devices must lie in 1 .. 1000000, got {devices}")
     if trust == "shuffle" and (public_url or port):
         raise InvalidInput("--public-url and --port are for the local demo: a shuffled one has two servers")
-    settings: dict[str, Any] = {"epsilon": epsilon, "seed": seed}
+    kind = ShuffledDemo if trust == "shuffle" else Demo
+    settings: dict[str, Any] = {"demo": kind, "epsilon": epsilon, "seed": seed}
     if as_json:
         outcome = run(devices, show=lambda moment: None, **settings)
         typer.echo(json.dumps(outcome.to_dict(), indent=1))
@@ -62,11 +60,12 @@ def demo(
         if public_url and not public_url.startswith("https://"):
             raise InvalidInput(f"--public-url must start with https://, for phones' browsers; got {public_url!r}")
         watched = browser and can_open_a_browser()
-        with _live() as (show, meet, hold):
+        with _live() as (show, show_addresses, wait):
             if trust == "local":
                 settings |= {"port": port, "public_url": public_url.rstrip("/")}
-                settings["meet"] = lambda doors: meet(doors, watched)
-                settings["hold"] = hold if watched or (public_url and sys.stdin.isatty()) else lambda: None
+                settings["on_ready"] = lambda addresses: show_addresses(addresses, watched)
+                if watched or (public_url and sys.stdin.isatty()):
+                    settings["before_close"] = wait
             outcome = run(devices, show=show, **settings)
         _print(outcome)
     raise typer.Exit(0 if outcome.exact and outcome.verified else 1)
@@ -93,7 +92,7 @@ def _code(link: str) -> str:
 
 
 @contextmanager
-def _live() -> Iterator[tuple[Callable[[Moment], None], Callable[[Doors, bool], None], Callable[[], None]]]:
+def _live() -> Iterator[tuple[Callable[[Moment], None], Callable[[Addresses, bool], None], Callable[[], None]]]:
     """A progress bar that also shows the estimate as it moves; events and links stay above it."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -107,16 +106,16 @@ def _live() -> Iterator[tuple[Callable[[Moment], None], Callable[[Doors, bool], 
             shown = "no estimate yet" if moment.estimate is None else f"median about {moment.estimate}"
             bar.update(task, completed=moment.answered, total=moment.devices, description=shown)
 
-        def meet(doors: Doors, watched: bool) -> None:
+        def show_addresses(found: Addresses, watched: bool) -> None:
             print_line = bar.console.out
-            print_line(f"console      {doors.console}", highlight=False)
-            print_line(f"join it      {doors.join}", highlight=False)
-            if doors.join.startswith("https://"):
-                print_line(_code(doors.join), highlight=False)
+            print_line(f"console      {found.console}", highlight=False)
+            print_line(f"join it      {found.join}", highlight=False)
+            if found.join.startswith("https://"):
+                print_line(_code(found.join), highlight=False)
             if watched:
-                webbrowser.open(doors.console)
+                webbrowser.open(found.console)
 
-        def hold() -> None:
+        def wait() -> None:
             bar.stop()
             typer.prompt(
                 "All devices have answered; the campaign is still open to guests. Enter closes it",
@@ -124,7 +123,7 @@ def _live() -> Iterator[tuple[Callable[[Moment], None], Callable[[Doors, bool], 
                 show_default=False,
             )
 
-        yield show, meet, hold
+        yield show, show_addresses, wait
 
 
 def _print(outcome: DemoResult) -> None:

@@ -2,7 +2,7 @@
 
 Nothing here is a shortcut: the server is the process `privquant serve` is, and every device is `privquant.device`
 with its own policy and its own ledger on disk. The devices' receipts are compared with the server's counts, query
-by query and bit by bit.
+by query and bit by bit. `shuffled` is the same demo with a shuffler between devices and server.
 """
 
 from __future__ import annotations
@@ -21,22 +21,19 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from privquant.aggregator.operators.accounts import add_operator
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store.migrate import on_store
 from privquant.domain import Integers
-from privquant.server.process import ServerProcess, free_port
+from privquant.server.process import OwnProcess, ServerProcess, free_port
 from privquant.wire import Invite, domain_to_wire
 
 MEASUREMENT = "monthly-spending"
 DOMAIN = Integers(0, 20_000)
 PROCESSES = 2
-THREADS = 12
 PATIENCE = {"total": 60.0, "first_pause": 0.1, "longest_pause": 1.0}
-KILL_AT = 0.4
-"""Share of the devices that have answered when the server is killed."""
 GUESTS = 20
 """Places for people who join from a browser."""
 
@@ -52,8 +49,8 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
-    """Where people come in: the operator's console, signed in, and the link for whoever wants to answer too."""
+class Addresses:
+    """The operator's console, signed in, and the link for everybody who wants to answer too."""
 
     console: str
     join: str
@@ -87,6 +84,20 @@ class DemoResult:
         return asdict(self)
 
 
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """How often each (value asked for, bit) was sent by the devices, and how often it was counted.
+
+    shown, verified: what the server's `show` and `verify` say. errors: of devices that did not answer.
+    """
+
+    sent: Counter[tuple[int, int]]
+    counted: Counter[tuple[int, int]]
+    shown: dict[str, Any]
+    verified: dict[str, Any]
+    errors: list[str]
+
+
 def people(count: int, seed: int) -> list[int]:
     """What a made-up population spends in a month; skewed, as such things are."""
     rng = random.Random(seed)
@@ -101,33 +112,15 @@ def rank_error(values: list[int], estimate: int, quantile: float) -> float:
     return max(0.0, below - quantile, quantile - up_to)
 
 
-def run(
-    devices: int,
-    *,
-    epsilon: float = 1.0,
-    seed: int = 1,
-    show: Callable[[Moment], None],
-    port: int = 0,
-    public_url: str = "",
-    meet: Callable[[Doors], None] = lambda doors: None,
-    hold: Callable[[], None] = lambda: None,
-) -> DemoResult:
-    """Run it all in a folder that is removed afterwards.
-
-    port, public_url: where the server listens (0: anywhere), and what its invites start with.
-    meet: told where the console and the link are. hold: called when all devices have answered; the campaign is
-    closed and counted when it returns.
-    """
-    with tempfile.TemporaryDirectory(prefix="privquant-demo-") as folder:
-        settings = Settings(
-            data=Path(folder) / "data", port=port or free_port(), admin_port=free_port(), public_url=public_url
-        )
-        return Demo(Path(folder), settings, people(devices, seed), epsilon, show).run(meet, hold)
-
-
 @dataclass(eq=False)
 class Demo:
-    """One demo in a folder of its own."""
+    """One demo in a folder of its own. `run` once."""
+
+    result: ClassVar[type[DemoResult]] = DemoResult
+    threads: ClassVar[int] = 12
+    patience: ClassVar[dict[str, float]] = PATIENCE
+    kills: ClassVar[tuple[tuple[str, float], ...]] = (("server", 0.4),)
+    """What is killed with kill -9, and the share of the devices that have answered by then."""
 
     folder: Path
     settings: Settings
@@ -137,32 +130,35 @@ class Demo:
 
     def __post_init__(self) -> None:
         self.server = ServerProcess(self.settings, log=self.folder / "server.log")
-        self.receipts: list[dict[str, Any]] = []
-        self.lines: queue.Queue[tuple[int, str] | None] = queue.Queue()
-        self.running = 0
-        """Processes of the fleet whose last line has not been read."""
+        self.fleet: list[subprocess.Popen[str]] = []
+        self.running = 0  # processes of the fleet whose last line has not been read
+        self.lines: queue.Queue[tuple[int, dict[str, Any]] | None] = queue.Queue()
+        self.answers: dict[tuple[int, int], dict[str, Any]] = {}  # (process, person): the last line
+        self.answered = 0
+        self.due = list(self.kills)
         self.estimate: int | None = None
         self.restart_seconds = 0.0
 
-    def run(self, meet: Callable[[Doors], None], hold: Callable[[], None]) -> DemoResult:
+    def run(self, on_ready: Callable[[Addresses], None] | None, before_close: Callable[[], None]) -> DemoResult:
         self.token = on_store(self.settings, lambda engine: add_operator(engine, "demo"))
         self._say("starting the server")
         self.server.start()
-        fleet: list[subprocess.Popen[str]] = []
         try:
-            campaign = self._campaign()
-            invites = self._invites(campaign)
-            meet(self._doors(campaign))
+            self.campaign = self._create()
+            self._write_jobs(self._invites())
+            if on_ready is not None:
+                on_ready(self._addresses())
             self._say("the devices answer")
             began = time.perf_counter()
-            fleet = [self._start(place, invites) for place in range(PROCESSES)]
-            self._follow(campaign, fleet)
+            self.fleet = [self._start(place) for place in range(PROCESSES)]
+            self._follow()
             seconds = time.perf_counter() - began
-            self._look(campaign)
-            hold()
-            return self._outcome(campaign, seconds)
+            self._look()
+            before_close()
+            self._finish()
+            return self._outcome(seconds)
         finally:
-            for process in fleet:
+            for process in self.fleet:
                 process.kill()
                 process.wait()
             self.server.stop()
@@ -170,68 +166,70 @@ class Demo:
     def _call(self, method: str, path: str, form: Any = None) -> Any:
         return self.server.call(method, path, form, token=self.token)
 
-    def _create(self, **form: Any) -> dict[str, Any]:
-        """A campaign; what is said of it when it is made."""
+    def _of_campaign(self, part: str = "") -> Any:
+        return self._call("GET", f"/v1/campaigns/{self.campaign}{part}")
+
+    def _say(self, event: str) -> None:
+        self.show(Moment(self.answered, len(self.values), self.estimate, event))
+
+    def _create(self) -> str:
+        return str(self._created(planned_users=len(self.values) + GUESTS)["id"])
+
+    def _created(self, **form: Any) -> dict[str, Any]:
+        """What the server says of a campaign when it is made."""
         asked = {"measurement": MEASUREMENT, "question": "How much do you spend in a month?"}
         domain = domain_to_wire(DOMAIN)
-        made: dict[str, Any] = self._call(
-            "POST", "/v1/campaigns", {**asked, "domain": domain, "epsilon": self.epsilon, **form}
-        )
+        form = {**asked, "domain": domain, "epsilon": self.epsilon, **form}
+        made: dict[str, Any] = self._call("POST", "/v1/campaigns", form)
         self.key_fingerprint = made["key_fingerprint"]
         return made
 
-    def _campaign(self) -> str:
-        return str(self._create(planned_users=len(self.values) + GUESTS)["id"])
-
-    def _invites(self, campaign: str) -> list[str]:
+    def _invites(self) -> list[str]:
         found: list[str] = []
         while len(found) < len(self.values):
             form = {"count": min(100_000, len(self.values) - len(found))}
-            found += self._call("POST", f"/v1/campaigns/{campaign}/invites", form).splitlines()[1:]
+            found += self._call("POST", f"/v1/campaigns/{self.campaign}/invites", form).splitlines()[1:]
         # The fleet is on this machine and does not take the way through the public address.
         return [replace(Invite.parse(invite), base=self.server.url).to_url() for invite in found]
 
-    def _doors(self, campaign: str) -> Doors:
-        link = self._call("POST", f"/v1/campaigns/{campaign}/link", {"places": GUESTS})["invite"]
-        return Doors(self._console(campaign), str(link))
+    def _addresses(self) -> Addresses:
+        link = self._call("POST", f"/v1/campaigns/{self.campaign}/link", {"places": GUESTS})["invite"]
+        console = f"{self.server.admin_url}/console#token={self.token}&to=/campaign/{self.campaign}"
+        return Addresses(console, str(link))
 
-    def _console(self, campaign: str) -> str:
-        return f"{self.server.admin_url}/console#token={self.token}&to=/campaign/{campaign}"
+    def _write_jobs(self, invites: list[str], **more: Any) -> None:
+        """What each process of the fleet is told."""
+        for place in range(PROCESSES):
+            ledgers = self.folder / f"ledgers-{place}"
+            ledgers.mkdir()
+            job = {
+                "people": list(zip(invites, self.values, strict=True))[place::PROCESSES],
+                "ledgers": str(ledgers),
+                "threads": self.threads,
+                "domain": domain_to_wire(DOMAIN),
+                "measurement": MEASUREMENT,
+                "epsilon": self.epsilon,
+                "key_fingerprint": self.key_fingerprint,
+                "patience": self.patience,
+            }
+            (self.folder / f"job-{place}").write_text(json.dumps(job | more))
 
-    def _job(self, place: int, invites: list[str]) -> dict[str, Any]:
-        """What one process of the fleet is told."""
-        ledgers = self.folder / f"ledgers-{place}"
-        ledgers.mkdir(exist_ok=True)
-        return {
-            "people": list(zip(invites, self.values, strict=True))[place::PROCESSES],
-            "ledgers": str(ledgers),
-            "threads": THREADS,
-            "domain": domain_to_wire(DOMAIN),
-            "measurement": MEASUREMENT,
-            "epsilon": self.epsilon,
-            "key_fingerprint": self.key_fingerprint,
-            "patience": PATIENCE,
-        }
+    def _start(self, place: int) -> subprocess.Popen[str]:
+        """One process of the fleet; what it prints comes to `lines`, and None when it has ended."""
+        command = [sys.executable, "-m", "privquant.demo.devices", str(self.folder / f"job-{place}")]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
-    def _start(self, place: int, invites: list[str]) -> subprocess.Popen[str]:
-        job = self._job(place, invites)
-        command = [sys.executable, "-m", "privquant.demo.devices"]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-        def pump() -> None:
-            assert process.stdin is not None
+        def read() -> None:
             assert process.stdout is not None
-            with process.stdin as sink:
-                json.dump(job, sink)
             for line in process.stdout:
-                self.lines.put((place, line))
+                self.lines.put((place, json.loads(line)))
             self.lines.put(None)
 
         self.running += 1
-        threading.Thread(target=pump, daemon=True).start()
+        threading.Thread(target=read, daemon=True).start()
         return process
 
-    def _follow(self, campaign: str, fleet: list[subprocess.Popen[str]]) -> None:
+    def _follow(self) -> None:
         """Collect receipts, keep the estimate fresh, and kill on the way."""
         looked = 0.0
         while self.running:
@@ -240,74 +238,103 @@ class Demo:
                 if heard is None:
                     self.running -= 1
                 else:
-                    self._heard(*heard)
-            self._kill_if_due(fleet)
+                    self._take(*heard)
+            if self.due and self.answered >= self.due[0][1] * len(self.values):
+                self._kill(self.due.pop(0)[0])
             if time.perf_counter() - looked > 0.5:
                 looked = time.perf_counter()
-                self._look(campaign)
+                self._look()
 
-    def _heard(self, _place: int, line: str) -> None:
-        self.receipts.append(json.loads(line))
+    def _take(self, place: int, line: dict[str, Any]) -> None:
+        known = self.answers.get((place, line["person"]), {})
+        self.answers[place, line["person"]] = line
+        self.answered += ("bit" in line) - ("bit" in known)
 
-    def _kill_if_due(self, _fleet: list[subprocess.Popen[str]]) -> None:
-        """Kill the server, once, when enough have answered."""
-        if self.restart_seconds == 0.0 and len(self.receipts) >= KILL_AT * len(self.values):
-            self._say("kill -9 of the server")
-            self.server.kill()
-            self.restart_seconds = self.server.start()
-            self._say(f"the server is back after {self.restart_seconds:.1f} s; devices send again")
+    def _kill(self, name: str) -> None:
+        self._restart(name, self.server, "; devices send again")
 
-    def _look(self, campaign: str) -> None:
-        shown = self._call("GET", f"/v1/campaigns/{campaign}")
-        self.estimate = shown["estimates"][0]["value"]
+    def _restart(self, name: str, process: OwnProcess, more: str = "") -> None:
+        self._say(f"kill -9 of the {name}")
+        process.kill()
+        seconds = process.start()
+        self.restart_seconds = max(self.restart_seconds, seconds)
+        self._say(f"the {name} is back after {seconds:.1f} s{more}")
+
+    def _look(self) -> None:
+        self.estimate = self._of_campaign()["estimates"][0]["value"]
         self._say("")
 
-    def _say(self, event: str) -> None:
-        self.show(Moment(len(self.receipts), len(self.values), self.estimate, event))
+    def _finish(self) -> None:
+        """Close the campaign: before that, numbers are those of a snapshot."""
+        self._call("POST", f"/v1/campaigns/{self.campaign}/close")
 
-    def _counted(self, exported: dict[str, Any]) -> Counter[tuple[int, int]]:
-        """How often each bit was counted, by the value that was asked for."""
+    def _outcome(self, seconds: float) -> DemoResult:
+        exported = self._of_campaign("/export")
         counted: Counter[tuple[int, int]] = Counter()
         for row in exported["counts"]:
             asked = int(DOMAIN.value(int(row["threshold"])))
             counted[asked, 1] += row["ones"]
             counted[asked, 0] += row["answered"] - row["ones"]
-        return counted
-
-    def _measured(self, exported: dict[str, Any], seconds: float, failed: list[str]) -> dict[str, Any]:
-        """What a result says of any demo."""
-        value = exported["estimates"][0]["value"]
-        return {
-            "devices": len(self.values),
-            "failed": len(failed),
-            "estimate": value,
-            "truth": sorted(self.values)[(len(self.values) - 1) // 2],
-            "rank_error": 1.0 if value is None else rank_error(self.values, value, 0.5),
-            "seconds": seconds,
-            "restart_seconds": self.restart_seconds,
-            "reasons": sorted(set(failed)),
-        }
-
-    def _outcome(self, campaign: str, seconds: float) -> DemoResult:
-        self._call("POST", f"/v1/campaigns/{campaign}/close")  # before it, numbers are those of a snapshot
-        verified = self._call("GET", f"/v1/campaigns/{campaign}/verify")
-        exported = self._call("GET", f"/v1/campaigns/{campaign}/export")
-        found = self._call("GET", f"/v1/campaigns/{campaign}")
-        sent = Counter((r["asked"], r["bit"]) for r in self.receipts if "bit" in r)
-        counted = self._counted(exported)
-        failed = [r["error"] for r in self.receipts if "error" in r]
+        found = Compared(
+            sent=Counter((each["asked"], each["bit"]) for each in self.answers.values() if "bit" in each),
+            counted=counted,
+            shown=self._of_campaign(),
+            verified=self._of_campaign("/verify"),
+            errors=[each["error"] for each in self.answers.values() if "error" in each],
+        )
+        failed = [error for error in found.errors if self._is_failure(error)]
         if failed:
             self._say(f"{len(failed)} devices did not answer, the first because: {failed[0]}")
-        # Whatever the devices sent was counted; what was counted beside it is no more than the guests who came.
-        guests = counted.total() - sent.total()
-        came = found["open_link"]["taken"]
-        return DemoResult(
-            **self._measured(exported, seconds, failed),
-            guests=guests,
-            acknowledged=sent.total(),
+        value = exported["estimates"][0]["value"]
+        return self.result(
+            devices=len(self.values),
+            acknowledged=found.sent.total(),
             counted=counted.total(),
-            exact=sent.total() == len(self.values) and sent <= counted and guests <= came,
-            verified=bool(verified["ok"]),
-            privacy=found["privacy"],
-            reports_per_second=sent.total() / seconds,
+            failed=len(failed),
+            verified=bool(found.verified["ok"]),
+            estimate=value,
+            truth=sorted(self.values)[(len(self.values) - 1) // 2],
+            rank_error=1.0 if value is None else rank_error(self.values, value, 0.5),
+            privacy=found.shown["privacy"],
+            seconds=seconds,
+            reports_per_second=found.sent.total() / seconds,
+            restart_seconds=self.restart_seconds,
+            reasons=sorted(set(failed)),
+            **self._judged(found, len(failed)),
         )
+
+    def _is_failure(self, _error: str) -> bool:
+        return True
+
+    def _judged(self, found: Compared, _failed: int) -> dict[str, Any]:
+        """Everything the devices sent was counted, and what was counted beside it is at most of the guests."""
+        guests = found.counted.total() - found.sent.total()
+        link = found.shown["open_link"] or {"taken": 0}  # none is made where nobody is told of it
+        all_sent = found.sent.total() == len(self.values) and found.sent <= found.counted
+        return {"guests": guests, "exact": all_sent and guests <= link["taken"]}
+
+
+def run(
+    devices: int,
+    *,
+    demo: type[Demo] = Demo,
+    epsilon: float = 1.0,
+    seed: int = 1,
+    show: Callable[[Moment], None],
+    port: int = 0,
+    public_url: str = "",
+    on_ready: Callable[[Addresses], None] | None = None,
+    before_close: Callable[[], None] = lambda: None,
+) -> DemoResult:
+    """Run it all in a folder that is removed afterwards.
+
+    port, public_url: where the server listens (0: anywhere), and what its invites start with.
+    on_ready: told where the console and the link are, before the devices answer.
+    before_close: called when all devices have answered; the campaign is closed and counted when it returns.
+    """
+    with tempfile.TemporaryDirectory(prefix="privquant-demo-") as name:
+        folder = Path(name)
+        settings = Settings(
+            data=folder / "data", port=port or free_port(), admin_port=free_port(), public_url=public_url
+        )
+        return demo(folder, settings, people(devices, seed), epsilon, show).run(on_ready, before_close)

@@ -23,7 +23,7 @@ from privquant.columns import to_indices
 from privquant.device import spending
 from privquant.device.policy import Rule
 from privquant.engines.partition_ledger import PartitionLedger, Round
-from privquant.engines.partitions import Answered, Asked, PartitionRefused, Reply, Signs, check_threshold
+from privquant.engines.partitions import Answered, Asked, PartitionRefused, Reply, Signs, check_threshold, summed
 from privquant.errors import MissingDependency
 from privquant.lab.data.files import read_column
 from privquant.messages import AnyQuery, Query, TreeQuery, query_to_dict
@@ -69,14 +69,18 @@ class KeptPartition:
         """A column of a Parquet or CSV file; the folder is FILE.privquant beside it."""
         place = Path(path)
         indices = to_indices(read_column(place, column), rule.domain, missing=missing).indices
-        made = cls(
-            lambda: indices,
-            rows=int(indices.size),
-            digest=file_digest(place),
-            folder=place.with_name(place.name + ".privquant"),
-            column=column,
-            rule=rule,
-        )
+        folder = place.with_name(place.name + ".privquant")
+        with place.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return cls.of_indices(indices, digest=digest, folder=folder, column=column, rule=rule)
+
+    @classmethod
+    def of_indices(
+        cls, indices: NDArray[np.int64], *, digest: str, folder: str | os.PathLike[str], column: str, rule: Rule
+    ) -> KeptPartition:
+        """A column whose domain indices are in memory already."""
+        rows = int(indices.size)
+        made = cls(lambda: (), rows=rows, digest=digest, folder=folder, column=column, rule=rule)
         made._ordered = made._in_order(indices)
         return made
 
@@ -145,9 +149,7 @@ class KeptPartition:
             # the number of rows is a power of two: the low bits of a uniform draw are uniform
             row = (picks[mine] & np.uint64(hadamard_rows(query, level) - 1)).astype(np.int64)
             sign = 1 - 2 * (odd_bits(row & nodes) ^ flipped[mine]).astype(np.int64)
-            found, at = np.unique(row, return_inverse=True)
-            total = np.zeros(found.size, np.int64)
-            np.add.at(total, at, sign)
+            found, total = summed(row, sign)
             users.append(int(mine.size))
             rows.append(found)
             sums.append(total)
@@ -185,11 +187,6 @@ def draws(key: bytes, start: int, stop: int) -> NDArray[np.uint64]:
     stream = Cipher(algorithms.AES(key), modes.CTR(first.to_bytes(16, "big"))).encryptor()
     raw = stream.update(bytes(16 * blocks))
     return np.frombuffer(raw, ">u8")[start - 2 * first :][: stop - start].astype(np.uint64)
-
-
-def file_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _scaled(draw: NDArray[np.uint64], count: int) -> NDArray[np.int64]:

@@ -97,15 +97,11 @@ class Signs:
         return cls(query, asked, (0,) * query.height, nothing, nothing)
 
     def plus(self, other: Signs) -> Signs:
-        rows, sums = [], []
-        for mine, theirs, a, b in zip(self.rows, other.rows, self.sums, other.sums, strict=True):
-            found, place = np.unique(np.concatenate((mine, theirs)), return_inverse=True)
-            total = np.zeros(found.size, np.int64)
-            np.add.at(total, place, np.concatenate((a, b)))
-            rows.append(found)
-            sums.append(total)
+        levels = zip(self.rows, other.rows, self.sums, other.sums, strict=True)
+        both = [summed(np.concatenate((mine, theirs)), np.concatenate((a, b))) for mine, theirs, a, b in levels]
         users = tuple(a + b for a, b in zip(self.level_users, other.level_users, strict=True))
-        return Signs(self.query, self.asked + other.asked, users, tuple(rows), tuple(sums))
+        rows, sums = zip(*both, strict=True)
+        return Signs(self.query, self.asked + other.asked, users, rows, sums)
 
 
 Reply: TypeAlias = Answered | Signs
@@ -201,6 +197,14 @@ class PartitionedPopulation:
     def _answer_all(self, number: int, asked: Mapping[int, Asked]) -> dict[int, list[Reply] | None]:
         """Replies by partition; None for one that is lost."""
         return {k: self._partitions[k].answer(self.campaign, number, questions) for k, questions in asked.items()}
+
+
+def summed(rows: NDArray[np.int64], signs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Each row once, and the sum of its signs."""
+    found, place = np.unique(rows, return_inverse=True)
+    total = np.zeros(found.size, np.int64)
+    np.add.at(total, place, signs)
+    return found, total
 
 
 def check_threshold(query: Query, domain: Domain) -> None:

@@ -137,11 +137,7 @@ class RayPopulation(PartitionedPopulation):
         waiting = [holder.open.remote(self.campaign) for holder in self._holders]
         left: dict[tuple[int, int], int] = {}
         for holder, ref in enumerate(waiting):
-            try:
-                found = self._ray.get(ref, timeout=self._patience)
-            except self._ray.exceptions.RayTaskError as error:
-                raise _own(error) from error
-            left |= {(holder, k): users for k, users in enumerate(found)}
+            left |= {(holder, k): users for k, users in enumerate(self._get(ref))}
         # Dealt out in turn, so this is the order of the partitions, however many holders there are.
         self._of = sorted(left, key=lambda place: place[::-1])
         return [left[place] for place in self._of]
@@ -158,14 +154,21 @@ class RayPopulation(PartitionedPopulation):
         found: dict[tuple[int, int], list[Reply]] = {}
         for holder, ref in waiting.items():
             try:
-                replies = self._ray.get(ref, timeout=self._patience)
-            except self._ray.exceptions.RayTaskError as error:
-                raise _own(error) from error
+                replies = self._get(ref)
             except (self._ray.exceptions.RayActorError, self._ray.exceptions.GetTimeoutError) as error:
                 self._lose(holder, number, error)
                 continue
             found |= {(holder, k): reply for k, reply in replies.items()}
         return {place: found.get(self._of[place]) for place in asked}
+
+    def _get(self, ref: Any) -> Any:
+        """What a holder gives; the error of a partition as it was raised there."""
+        try:
+            return self._ray.get(ref, timeout=self._patience)
+        except self._ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, PrivquantError):
+                raise error.cause from error
+            raise PartitionRefused(f"a partition failed: {error.cause or error}") from error
 
     def _lose(self, holder: int, number: int, error: Exception) -> None:
         """Nobody of a lost holder is asked again in this run: whether they answered is not known here."""
@@ -192,9 +195,7 @@ def _of_block(block: Any, folder: Path, column: str, rule: Rule, missing: str) -
     indices = to_indices(table.column(column), rule.domain, missing=missing).indices
     digest = hashlib.sha256(indices.tobytes()).hexdigest()
     place = folder / digest[:32]
-    made = KeptPartition(
-        lambda: indices, rows=int(indices.size), digest=digest, folder=place, column=column, rule=rule
-    )
+    made = KeptPartition.of_indices(indices, digest=digest, folder=place, column=column, rule=rule)
     # Held as long as this process lives: a second block of the same content would take the first one's users.
     lock = os.open(place / "held", os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -206,11 +207,3 @@ def _of_block(block: Any, folder: Path, column: str, rule: Rule, missing: str) -
             "content, so their users could not be told apart. Repartition the dataset, or wait"
         ) from None
     return made
-
-
-def _own(error: Any) -> BaseException:
-    """The error a partition raised, as it was raised there."""
-    cause = error.cause
-    if isinstance(cause, PrivquantError):
-        return cause
-    return PartitionRefused(f"a partition failed: {cause or error}")

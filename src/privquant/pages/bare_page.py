@@ -1,6 +1,6 @@
-"""The join page without a word of any campaign: for shufflers, and for who serves the page from their own place.
+"""The join page without any campaign's text: for shufflers, and for people who serve the page themselves.
 
-What it shows it fetches, and checks against the invite.
+The page fetches what it shows, and checks that against the invite.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _MISSING = "<p>The address may be incomplete, or the campaign was deleted.</p>"
 
 
 def bare_page() -> str:
-    """The page of any invite, for who serves it from a place of their own: nothing in it is of a campaign."""
+    """The page of any invite, for people who serve it themselves; no text of a campaign is in it."""
     return PAGE.format(title="Answer with one bit", head=head_of(SCRIPT, "../", STYLE), mark="", body=_BARE.strip())
 
 

@@ -86,7 +86,7 @@ def room_page() -> str:
 
 
 def _policy(manifest: Manifest) -> str:
-    """The policy for who writes it by hand; edges without a rule may be too many for a page."""
+    """The policy, for people who write it by hand; a domain may have too many edges for a page."""
     text = policy_of(manifest)
     if len(text) > _LONGEST_POLICY:
         return f"It lists all {manifest.domain.size - 1:,} edges of the ranges, too many for this page.</p>"

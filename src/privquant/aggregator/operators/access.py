@@ -29,6 +29,6 @@ async def _admin(found: Annotated[Operator, Depends(_operator)]) -> Operator:
     return found
 
 
-Anyone = Annotated[Operator, Depends(_operator)]
+AnyOperator = Annotated[Operator, Depends(_operator)]
 Admin = Annotated[Operator, Depends(_admin)]
 CampaignId = Annotated[str, Path(pattern=CAMPAIGN_ID, description="SHA-256 of the manifest, hex")]

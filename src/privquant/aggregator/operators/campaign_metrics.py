@@ -1,8 +1,8 @@
 """Metrics of every campaign, and whether this server is ready, for Prometheus.
 
-They are read from the store when somebody asks, at most every few seconds, and of a campaign that runs from its
-last snapshot: a number that moved with every report would be a clock of them (see snapshots). A campaign is named
-by the first digits of its id and by its measurement.
+They are read from the store when somebody asks, at most every few seconds. Those of a running campaign are of its
+last snapshot: a number that moved with every report would tell when each one came (see snapshots). A campaign is
+named by the first digits of its id and by its measurement.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from privquant.aggregator.campaign.campaigns import Campaigns
 from privquant.server.health import Health
 
 SECONDS = 10.0
-"""For which what was read is told again."""
+"""For so long what was read from the store is shown again."""
 _DIGITS = 12
 
 _STATES = ("open", "paused", "over", "closed")
@@ -36,7 +36,7 @@ class CampaignMetrics:
         self._lines: list[dict[str, Any]] = []
 
     async def render(self) -> bytes:
-        """In the text form of Prometheus. Without the campaigns if the store does not answer."""
+        """The text format of Prometheus; without the campaigns if the store does not answer."""
         if time.monotonic() - self._read >= SECONDS:
             self._read = time.monotonic()
             try:
@@ -52,7 +52,7 @@ class CampaignMetrics:
         return generate_latest(registry)
 
 
-@dataclass(frozen=True, eq=False)  # a registry keeps it by itself, not by what is in it
+@dataclass(frozen=True, eq=False)  # a registry needs a hash, and lists have none
 class _Collected:
     lines: list[dict[str, Any]]
     ready: bool

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import HTMLResponse, RedirectResponse, StreamingResponse
 
 from privquant.aggregator.campaign import alarms
-from privquant.aggregator.operators.access import Anyone, CampaignId
+from privquant.aggregator.operators.access import AnyOperator, CampaignId
 from privquant.aggregator.operators.forms import Form
 from privquant.aggregator.page_routes import CODE, CodeForm, code_of
 from privquant.aggregator.service import Service
@@ -43,7 +43,7 @@ _PAGE = """<!DOCTYPE html>
 </html>
 """
 
-_STEPS = (0.1, 0.2, 0.4, 1.0, 2.5, 5.0, 10.0)  # times the users of a plan, where its picture is computed
+_STEPS = (0.1, 0.2, 0.4, 1.0, 2.5, 5.0, 10.0)  # times the users of a plan: where its curve is computed
 
 
 class PlanForm(Form):
@@ -80,45 +80,42 @@ def add_console(app: FastAPI, service: Service) -> None:
 
     @app.get("/", include_in_schema=False)
     async def start() -> Response:
-        return RedirectResponse("console", 307, SECURE)
+        return RedirectResponse("console", 307, {"cache-control": "no-store", "referrer-policy": "no-referrer"})
 
     @app.get("/console", tags=tags, summary="The operator's console", response_class=HTMLResponse)
     async def console(request: Request) -> Response:
         return serve_page(page, request)
 
-    # Not in the document: what it could check of a stream that has no end is nothing.
+    # Not in the document, which could say nothing that a client can check of a stream without an end.
     @app.get("/v1/campaigns/{id}/live", include_in_schema=False)
-    async def live(id: CampaignId, _by: Anyone) -> Response:
+    async def live(id: CampaignId, _by: AnyOperator) -> Response:
         await service.campaigns.manifest(id)  # there is such a campaign
         headers = {"cache-control": "no-store", "x-accel-buffering": "no", "x-content-type-options": "nosniff"}
         return StreamingResponse(service.live.stream(id), 200, headers, "text/event-stream")
 
     @app.get("/v1/campaigns/{id}/picture", tags=tags, summary="One such picture")
-    async def picture(id: CampaignId, _by: Anyone) -> dict[str, Any]:
+    async def picture(id: CampaignId, _by: AnyOperator) -> dict[str, Any]:
         return await service.live.once(id)
 
     @app.get("/v1/campaigns/{id}/liars", tags=tags, summary="What a share of liars could do to the answer")
-    async def liars(id: CampaignId, _by: Anyone, share: Annotated[float, Query(ge=0, le=0.5)] = 0.01) -> Liars:
+    async def liars(id: CampaignId, _by: AnyOperator, share: Annotated[float, Query(ge=0, le=0.5)] = 0.01) -> Liars:
         return Liars(sentence=alarms.liars(await service.campaigns.manifest(id), share))
 
     @app.post("/v1/plan", tags=tags, summary="What a collection can reach, before anyone is asked")
-    async def planned(form: PlanForm, _by: Anyone) -> Planned:
+    async def planned(form: PlanForm, _by: AnyOperator) -> Planned:
         try:
             return await asyncio.to_thread(_plan, form)
         except ArithmeticError as error:
             raise RequestRefused("invalid", "these numbers are too extreme to plan with") from error
 
     @app.post("/v1/qr", tags=tags, summary="An invite as a code", response_class=Response, responses={200: CODE})
-    async def drawn(form: CodeForm, _by: Anyone) -> Response:
+    async def drawn(form: CodeForm, _by: AnyOperator) -> Response:
         return await code_of(form.invite)
 
 
 def console_page() -> str:
     styles = "pages/shared/page.css", "pages/vendor/uplot/uPlot.min.css", "pages/console/console.css"
     return _PAGE.format(head=head_of("pages/console/main.js", "", *styles))
-
-
-SECURE = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
 
 
 @lru_cache(256)

@@ -1,23 +1,24 @@
 """Estimates for live pictures, computed in a process of their own.
 
-An estimate with all that is said of it takes up to a second of processor time, and consoles want a new one all the
-time. In the server's own process that would be taken from the devices. So it is computed in a child that yields to
-everything else on the machine. It is started when a picture is wanted, sent away when none was for a while, and
-ends by itself when the server is gone, however that ended: then its standard input ends.
+An estimate with its error statements takes up to a second of processor time, and consoles want a new one all the
+time. In the server's own process that time would be taken from the devices. So it is computed in a child process
+with a lower priority. The child is started when a picture is wanted and ended when none was for a while. It also
+ends when the server is gone, however that happened: the pipe it listens to is closed then.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import pickle
 import signal
-import struct
-import sys
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
-from typing import IO, NamedTuple
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import NamedTuple
 
 from privquant.aggregator.campaign.local_protocol import CampaignProtocol
 from privquant.aggregator.store.base import Counts
@@ -27,8 +28,7 @@ from privquant.planning.picture import drawing
 from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.wire import Manifest
 
-_HEAD = struct.Struct(">Q")
-_IDLE = 60.0  # seconds without a picture after which the child is sent away
+_IDLE = 60.0  # seconds without a picture after which the child is ended
 _SLOWEST = 120.0
 
 
@@ -40,7 +40,7 @@ class Drawn(NamedTuple):
 
 
 class EstimatorFailed(PrivquantError):
-    """The child ended, or took too long."""
+    """The child ended, took too long, or could not compute."""
 
 
 def drawn(manifest: Manifest, counts: Sequence[Counts]) -> Drawn:
@@ -54,98 +54,76 @@ def drawn(manifest: Manifest, counts: Sequence[Counts]) -> Drawn:
 
 
 class Estimator:
-    """The parent's side: one child, one question at a time, and the last answers kept."""
+    """One child, one question at a time, and the last answer about each campaign kept."""
 
     def __init__(self) -> None:
-        self._child: asyncio.subprocess.Process | None = None
+        self._child: tuple[ProcessPoolExecutor, Connection] | None = None
         self._turn = asyncio.Lock()
         self._kept: dict[str, tuple[Sequence[Counts], Drawn]] = {}
-        self._leaving: asyncio.TimerHandle | None = None
+        self._idle: asyncio.TimerHandle | None = None
 
     async def drawn(self, manifest: Manifest, counts: Sequence[Counts]) -> Drawn:
         """What `drawn` gives; at once where the campaign's counts are those of the last question about it."""
         async with self._turn:
             kept = self._kept.get(manifest.id)
             if kept is None or kept[0] != counts:
-                kept = self._kept[manifest.id] = (counts, await self._ask(manifest, counts))
+                kept = self._kept[manifest.id] = (counts, await self._compute(manifest, counts))
             return kept[1]
 
     async def estimates(self, manifest: Manifest, counts: Sequence[Counts]) -> list[Estimate]:
         """The estimates of earlier counts; what is kept of the newest stays."""
         async with self._turn:
-            return (await self._ask(manifest, counts)).estimates
+            return (await self._compute(manifest, counts)).estimates
 
     async def stop(self) -> None:
         async with self._turn:
-            await self._end()
+            self._end()
 
-    async def _ask(self, manifest: Manifest, counts: Sequence[Counts]) -> Drawn:
-        if self._leaving is not None:
-            self._leaving.cancel()
+    async def _compute(self, manifest: Manifest, counts: Sequence[Counts]) -> Drawn:
+        loop = asyncio.get_running_loop()
+        if self._idle is not None:
+            self._idle.cancel()
+        self._child = self._child or _started()
         try:
             async with asyncio.timeout(_SLOWEST):
-                found = await self._exchange(pickle.dumps((manifest, list(counts))))
-        except (TimeoutError, OSError, asyncio.IncompleteReadError) as error:
-            await self._end()
+                found = await loop.run_in_executor(self._child[0], drawn, manifest, list(counts))
+        except (TimeoutError, BrokenProcessPool) as error:
+            self._end()
             raise EstimatorFailed("the process that computes estimates did not answer") from error
-        except asyncio.CancelledError:  # half an answer is left in the pipe
-            await self._end()
-            raise
-        self._leaving = asyncio.get_running_loop().call_later(_IDLE, self._leave)
-        if isinstance(found, Drawn):
-            return found
-        raise EstimatorFailed(f"no estimate could be computed: {found}")
-
-    async def _exchange(self, question: bytes) -> object:
-        if self._child is None or self._child.returncode is not None:
-            command = (sys.executable, "-m", "privquant.aggregator.operators.estimator")
-            pipe = asyncio.subprocess.PIPE
-            self._child = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
-        assert self._child.stdin is not None
-        assert self._child.stdout is not None
-        self._child.stdin.write(_HEAD.pack(len(question)) + question)
-        await self._child.stdin.drain()
-        (size,) = _HEAD.unpack(await self._child.stdout.readexactly(_HEAD.size))
-        return pickle.loads(await self._child.stdout.readexactly(size))
-
-    def _leave(self) -> None:
-        self._kept.clear()
-        if self._child is not None and self._child.stdin is not None:
-            self._child.stdin.close()
-        self._child = None
-
-    async def _end(self) -> None:
-        child, self._child = self._child, None
-        self._kept.clear()
-        if self._leaving is not None:
-            self._leaving.cancel()
-        if child is not None and child.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                child.kill()
-            await child.wait()
-
-
-def _serve(questions: IO[bytes], answers: IO[bytes]) -> None:
-    """The child's side, until its standard input ends."""
-    while len(head := questions.read(_HEAD.size)) == _HEAD.size:
-        (size,) = _HEAD.unpack(head)
-        body = questions.read(size)
-        if len(body) < size:
-            return
-        try:
-            found: object = drawn(*pickle.loads(body))
         except PrivquantError as error:
-            found = str(error)
-        answer = pickle.dumps(found)
-        answers.write(_HEAD.pack(len(answer)) + answer)
-        answers.flush()
+            raise EstimatorFailed(f"no estimate could be computed: {error}") from error
+        finally:
+            self._idle = loop.call_later(_IDLE, self._end)
+        return found
+
+    def _end(self) -> None:
+        self._kept.clear()
+        if self._idle is not None:
+            self._idle.cancel()
+        if self._child is not None:
+            pool, alive = self._child
+            alive.close()
+            pool.shutdown(wait=False, cancel_futures=True)
+            self._child = None
 
 
-if __name__ == "__main__":
+def _started() -> tuple[ProcessPoolExecutor, Connection]:
+    """A pool of one process, and what ends it when it is closed."""
+    # Spawned: it has no other descriptor of the server's, so that the pipe ends with the server.
+    context = get_context("spawn")
+    watched, alive = context.Pipe(duplex=False)
+    return ProcessPoolExecutor(1, context, _begin, (watched,)), alive
+
+
+def _begin(server: Connection) -> None:
+    """What the child does first."""
     from privquant._numba import stay_interpreted
-    from privquant.aggregator.operators import estimator  # by its name: what is pickled is found by the parent
 
+    def end_with_server() -> None:
+        server.poll(None)  # nothing is ever sent, so this returns when the other end is closed
+        os._exit(0)
+
+    threading.Thread(target=end_with_server, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal; the parent decides
     os.nice(10)
     stay_interpreted()
-    estimator._serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -1,8 +1,8 @@
 """What is wrong with an operator's request, in plain words: which field, what is allowed, what was given.
 
-What was given is repeated only if it is a number, a word of JSON or a short text in a field of ours that is known
-to hold one: never a field we did not ask for, a whole object, or a body that was meant for another address (a
-device's report, say).
+pydantic's own messages speak of "input" and "valid" and repeat what was given. Here it is repeated only if it is a
+number, a word of JSON or a short text, in a field that this API has: never a field we did not ask for, a whole
+object, or a body that was meant for another address (such as a device's report).
 """
 
 from __future__ import annotations

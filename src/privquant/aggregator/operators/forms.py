@@ -21,11 +21,11 @@ IN_WORDS = {
     MEASUREMENT: "must be a name of 1 to 100 of a-z 0-9 . _ -, starting with a letter or digit",
     CAMPAIGN_ID: "must be a campaign's whole id, 64 lower-case hex digits",
 }
-"""What the patterns mean, for who got one wrong."""
+"""What the patterns mean, for error messages."""
 
 
 class Form(BaseModel):
-    """What is sent: of exactly these fields and kinds."""
+    """The body of a request: exactly these fields, of exactly these types."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

@@ -1,13 +1,14 @@
 """Live pictures for any number of consoles: each is computed once and sent to all who watch.
 
-A picture is computed while somebody watches, no sooner than a second after the last one and the later the longer it
-took; it is sent where it differs from the last. Whoever cannot keep up misses
-pictures and never holds up others. A stream ends after some minutes, so that a token that was taken away is
+A picture shows what `show` says and nothing finer: `show` speaks of a snapshot that lags behind the reports, and a
+picture of anything newer could reveal a single answer. It is computed while somebody watches, no sooner than a
+second after the last one and later if that one took long, and is sent if it differs. A console that cannot keep up
+misses pictures and never holds up others. A stream ends after some minutes, so that a token that was removed is
 noticed, and when the server stops, which would wait for it otherwise.
 
-A picture has the trace of its campaign, how the answer closed in (see aggregator.history). What of it is not
-computed yet is computed between two pictures, for a second where the picture itself cost nothing; else, point by
-point, until there are a few.
+A picture has the trace of its campaign, how the answer closed in (see `history`). What of it is not computed yet is
+computed between two pictures: for a second where the picture itself cost nothing, else point by point until there
+are a few.
 """
 
 from __future__ import annotations
@@ -16,11 +17,18 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
+from privquant.aggregator.campaign.campaigns import Campaigns
+from privquant.aggregator.devices.refusal_tally import told
+from privquant.aggregator.operators.estimator import Drawn, Estimator
+from privquant.aggregator.operators.forms import CampaignShown
 from privquant.aggregator.operators.history import History
+from privquant.aggregator.store.base import Counts
 from privquant.errors import PrivquantError
+from privquant.messages import Estimate, error_statement
+from privquant.wire import Manifest
 
 _SOONEST = 1.0  # seconds between two pictures
 _SHARE = 2.0  # a picture that took a second is followed by so many without one
@@ -30,7 +38,6 @@ _COARSE = 8  # points that are computed also where every picture costs
 _ALIVE = 15.0  # seconds after which a stream without news says that it is alive
 _LONGEST = 600.0
 
-Picture = Callable[[str], Awaitable[dict[str, Any]]]
 _log = logging.getLogger("privquant.aggregator")
 
 
@@ -53,10 +60,11 @@ class Topic:
 
 
 class Live:
-    """The streams of one process. picture: what is shown of a campaign. history: what was shown of it before."""
+    """The streams of one process. history: what was shown before."""
 
-    def __init__(self, picture: Picture, history: History) -> None:
-        self._picture = picture
+    def __init__(self, campaigns: Campaigns, estimator: Estimator, history: History) -> None:
+        self._campaigns = campaigns
+        self._estimator = estimator
         self._history = history
         self._topics: dict[str, Topic] = {}
         self._closed = False
@@ -83,7 +91,7 @@ class Live:
     async def _shown(self, identity: str) -> dict[str, Any]:
         """One picture, with what is computed of its trace."""
         try:
-            shown = await self._picture(identity)
+            shown = await _picture(self._campaigns, self._estimator, identity)
         except PrivquantError:  # deleted, for one
             self._history.forget(identity)
             raise
@@ -131,3 +139,23 @@ class Live:
 
 def _event(kind: str, form: dict[str, Any]) -> bytes:
     return f"event: {kind}\ndata: {json.dumps(form, separators=(',', ':'), allow_nan=False)}\n\n".encode()
+
+
+async def _picture(campaigns: Campaigns, estimator: Estimator, identity: str) -> dict[str, Any]:
+    """`show`, with what is drawn and said for each quantile, and refusals by reason."""
+    found: list[Drawn] = []
+
+    async def elsewhere(manifest: Manifest, counts: Sequence[Counts]) -> list[Estimate]:
+        found.append(await estimator.drawn(manifest, counts))
+        return found[0].estimates
+
+    shown = CampaignShown(**await campaigns.show(identity, elsewhere)).model_dump()
+    said = [_sentences(estimate) for estimate in shown["estimates"]]
+    drawings = found[0].drawings if found else []  # a shuffled campaign computes its estimates itself
+    return shown | {"drawings": drawings, "said": said, "refusals": told(identity)}
+
+
+def _sentences(estimate: Mapping[str, Any]) -> list[str]:
+    """Everything that is said of an estimate, one sentence each."""
+    said = [error_statement(estimate[kind]) for kind in ("typical", "certain")]
+    return [*(f"{each}." for each in said if each is not None), *(f"{note}." for note in estimate["notes"])]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
+from fastapi.openapi.utils import get_openapi
 
 from privquant import wire
+from privquant.aggregator.operators.access import CampaignId
 
 _TOKEN = {"type": "string", "pattern": "^[A-Za-z0-9_-]{21}[AQgw]$", "description": "16 bytes, base64url"}
 _HASH = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
@@ -44,42 +46,41 @@ def _json(schema: dict[str, Any], description: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Documented:
     """What the document says about a route: in words, the body it takes, and its answers by status."""
 
     summary: str
-    answers: dict[str, dict[str, Any]]
+    answers: dict[int | str, dict[str, Any]]
     body: dict[str, Any] | None = None
 
 
-_ENVELOPE = _object(manifest={"type": "object"}, signature={"type": "string", "pattern": "^[0-9a-f]{128}$"})
-_TOLD = {
-    wire.MANIFEST: _Told("The signed manifest; never changes", {"200": _json(_ENVELOPE, "The envelope")}),
-    wire.CLAIMS: _Told(
+_SIGNATURE = {"type": "string", "pattern": "^[0-9a-f]{128}$"}
+_SIGNED = _SIGNATURE | {"description": "by the campaign's shuffler"}
+_NUMBER = {"type": "integer", "minimum": 0}
+_ENVELOPE = _object(manifest={"type": "object"}, signature=_SIGNATURE)
+_DOCUMENTED = {
+    wire.MANIFEST: _Documented("The signed manifest; never changes", {"200": _json(_ENVELOPE, "The envelope")}),
+    wire.CLAIMS: _Documented(
         "Take a place of the open link",
         {"201": _json(_STATUS, "A place was taken"), "200": _json(_STATUS, "This token has one already")},
         {"oneOf": [_object(link=_TOKEN, token_hash=_HASH), _CODED_CLAIM]},
     ),
-    wire.QUERY: _Told(
+    wire.QUERY: _Documented(
         "The threshold of a token; the same one however often it asks",
         {"200": _json(_object(threshold=_WHOLE, ticket=_TICKET), "The ticket")},
         _object(token_hash=_HASH),
     ),
-    wire.REPORTS: _Told(
+    wire.REPORTS: _Documented(
         "One bit, counted exactly once",
         {"201": _json(_STATUS, "Counted"), "200": _json(_STATUS, "Was counted before")},
         _REPORT,
     ),
-    wire.BATCH: _Told(
+    wire.BATCH: _Documented(
         "Up to 10,000 reports, a result for each",
         {"200": _json(_object(results={"type": "array", "items": _RESULT}), "A result for each")},
         _object(reports={"type": "array", "items": _REPORT, "minItems": 1, "maxItems": wire.BATCH_LIMIT}),
     ),
-}
-_SIGNED = {"type": "string", "pattern": "^[0-9a-f]{128}$", "description": "by the campaign's shuffler"}
-_NUMBER = {"type": "integer", "minimum": 0}
-_TOLD |= {
-    wire.BATCHES: _Told(
+    wire.BATCHES: _Documented(
         "From the shuffler: the batch of a round, or a part of it; counted once",
         {
             "201": _json(_STATUS, "Counted, or kept until the other parts are there"),
@@ -98,7 +99,7 @@ _TOLD |= {
             signature=_SIGNED,
         ),
     ),
-    wire.NOTICES: _Told(
+    wire.NOTICES: _Documented(
         "From the shuffler: a round was extended, or dropped for good",
         {"201": _json(_STATUS, "Noted"), "200": _json(_STATUS, "Was noted before")},
         _object(
@@ -111,13 +112,6 @@ _TOLD |= {
             signature=_SIGNED,
         ),
     ),
-}
-_CAMPAIGN = {
-    "name": "id",
-    "in": "path",
-    "required": True,
-    "description": "SHA-256 of the manifest, hex",
-    "schema": _HASH,
 }
 _PROBLEM = {
     "title": "Problem",
@@ -138,31 +132,34 @@ PROBLEM = {
 
 
 def complete_document(app: FastAPI, *, devices: bool) -> None:
-    """Add to the framework's document what it does not see: refusals as problem+json, and the device routes."""
+    """Add to the framework's document what it does not see: the form of a problem, and the device routes."""
     make = app.openapi
 
     def openapi() -> dict[str, Any]:
         form = make()
         form.setdefault("components", {}).setdefault("schemas", {})["Problem"] = _PROBLEM
-        for route in _TOLD if devices else ():
-            form["paths"][wire.path_of("{id}", route.name)] = {route.method.lower(): _operation(route)}
-        for path in form["paths"].values():
-            for operation in path.values():
-                operation["responses"]["default"] = PROBLEM
+        if devices:
+            form["paths"] |= get_openapi(title="", version="", routes=_device_routes().routes)["paths"]
         return form
 
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _operation(route: wire.Route) -> dict[str, Any]:
-    told, name = _TOLD[route], route.name.replace(":", "_")
-    form = {
-        "tags": ["devices"],
-        "summary": told.summary,
-        "operationId": f"{name}_v1_campaigns__id__{name}_{route.method.lower()}",
-        "parameters": [_CAMPAIGN],
-        "responses": dict(told.answers),
-    }
-    if told.body is not None:
-        form["requestBody"] = {"required": True, "content": {"application/json": {"schema": told.body}}}
-    return form
+def _device_routes() -> APIRouter:
+    """The device routes for the document alone: `AsgiApp` answers them before the framework sees a request."""
+
+    async def answered_elsewhere(id: CampaignId) -> None: ...
+
+    router = APIRouter(tags=["devices"], responses={"default": PROBLEM})
+    for route, documented in _DOCUMENTED.items():
+        body = {"required": True, "content": {"application/json": {"schema": documented.body}}}
+        router.add_api_route(
+            wire.path_of("{id}", route.name),
+            answered_elsewhere,
+            name=route.name,
+            methods=[route.method],
+            summary=documented.summary,
+            responses=documented.answers,
+            openapi_extra=None if documented.body is None else {"requestBody": body},
+        )
+    return router
