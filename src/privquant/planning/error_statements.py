@@ -51,7 +51,7 @@ def typical_of(protocol: Isotonic, quantile: float, answer: int) -> Typical | Lu
     """What is typical of the answer on smooth data, or where the data are lumpy; None from too few reports."""
     if protocol.heard == 0 or protocol.domain.size == 1:
         return None
-    boosted = protocol.course.bulk > 0 and bool(is_extreme(quantile))
+    boosted = protocol.run_plan.bulk > 0 and bool(is_extreme(quantile))
     part = 1.0 / len(protocol.quantiles)
     found = experience.typical(protocol.table, protocol.search, quantile, boosted, answer, part=part, people=True)
     domain = protocol.domain
@@ -71,11 +71,11 @@ def counted_phases(protocol: Isotonic) -> set[int]:
     are follows from the plan and from how many were heard, not from what they answered.
     """
     if protocol.rounds is None:
-        epochs = protocol.course.epochs
+        epochs = protocol.run_plan.epochs
         return {SEARCH + KINDS * epoch for epoch in range(int(certainty.OPENING * epochs), max(epochs, 1))}
     found, asked = set(), 0
     for number, (size, _) in enumerate(protocol.rounds, start=1):
-        if asked >= max(certainty.OPENING * protocol.users, protocol.course.bulk):
+        if asked >= max(certainty.OPENING * protocol.users, protocol.run_plan.bulk):
             found.add(number)
         asked += size
     return found
@@ -83,7 +83,7 @@ def counted_phases(protocol: Isotonic) -> set[int]:
 
 def _own_counts(protocol: Isotonic, quantile: float) -> list[tuple[int, int, int, int]]:
     """(row of the coin, threshold, reports, ones) of the counted reports asked by the search for this quantile."""
-    arm = protocol.course.roles * protocol.quantiles.index(quantile)
+    arm = protocol.run_plan.roles * protocol.quantiles.index(quantile)
     rows = {coin: row for row, coin in enumerate(sorted(protocol.coins()))}
     counted = counted_phases(protocol)
     return [
@@ -99,12 +99,12 @@ def _most(protocol: Isotonic, quantile: float) -> Floats | None:
     Where no anchor fits the search asks instead, and a bulk phase that is not believed is asked again: both follow
     from what was heard, so the number counted does too. This one does not.
     """
-    if protocol.course.epochs == 0:
+    if protocol.run_plan.epochs == 0:
         return None
-    arm = protocol.course.roles * protocol.quantiles.index(quantile)
+    arm = protocol.run_plan.roles * protocol.quantiles.index(quantile)
     counted = counted_phases(protocol)
     anchors = {phase - SEARCH + ANCHOR for phase in counted}
-    found, bulk = 0, -protocol.course.bulk
+    found, bulk = 0, -protocol.run_plan.bulk
     for (phase, asked_by, _, _), reports, _ in protocol.counts():
         if asked_by == arm and (phase in counted or phase in anchors):
             found += reports

@@ -179,7 +179,7 @@ def fitted_shares(protocol: Isotonic, quantile: float, indices: Sequence[int]) -
     if not protocol.smooth or protocol.domain.size == 1 or protocol.heard == 0:
         return None
     table, search = protocol.table, protocol.search
-    boosted = protocol.course.bulk > 0 and bool(is_extreme(quantile))
+    boosted = protocol.run_plan.bulk > 0 and bool(is_extreme(quantile))
     origin, low, high = answer_window(table, search, quantile, boosted)
     if curve_crossing(table, search, quantile, origin, low, high) < 0:
         return None
@@ -233,7 +233,7 @@ def _draw_search(ax: Any, domain: Domain, estimate: Estimate, record: Record) ->
 
 def _window(protocol: Isotonic, estimate: Estimate) -> tuple[int, int]:
     """The indices between which this quantile's search asked most, with the answer, and its ranges if they fit."""
-    which, roles = protocol.quantiles.index(estimate.quantile), protocol.course.roles
+    which, roles = protocol.quantiles.index(estimate.quantile), protocol.run_plan.roles
     own = sorted(
         (threshold, reports) for (_, arm, _, threshold), reports, _ in protocol.counts() if arm // roles == which
     )

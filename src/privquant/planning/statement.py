@@ -77,7 +77,7 @@ def stated_estimates(protocol: Protocol) -> list[Estimate]:
 
 def left_out_sentence(protocol: Isotonic) -> str:
     """What is to be said where a part of the run contradicts the others."""
-    judgement, epochs = protocol.believed().judgement, protocol.course.epochs
+    judgement, epochs = protocol.believed().judgement, protocol.run_plan.epochs
     reports = sum(n for (phase, *_), n, _ in protocol.counts() if phase // KINDS in judgement.dropped)
     where = ", ".join(str(epoch + 1) for epoch in judgement.dropped)
     often = (
@@ -94,7 +94,7 @@ def left_out_sentence(protocol: Isotonic) -> str:
 
 def _record(protocol: Isotonic, quantile: float) -> Record:
     """What `Estimate.plot` draws: all that was heard, and how the search for this quantile went."""
-    heard, roles = protocol.as_heard(), protocol.course.roles
+    heard, roles = protocol.as_heard(), protocol.run_plan.roles
     which = protocol.quantiles.index(quantile)
     if heard is None:
         return Record(protocol.state(), None)

@@ -64,7 +64,7 @@ def test_a_run_is_that_of_the_protocol(schedule, quantile):
             ends = (None if found.low < 0 else found.low, None if found.high < 0 else found.high)
             assert (said.low, said.high) == ends
             assert said.within == found.within
-        boosted = run.template.course.bulk > 0 and bool(is_extreme(quantile))
+        boosted = run.template.run_plan.bulk > 0 and bool(is_extreme(quantile))
         part = 1.0 / len(protocol.quantiles)
         fast = typical(run.table, protocol.search, quantile, boosted, answer, part=part, people=True)
         slow = typical_of(protocol, quantile, answer)

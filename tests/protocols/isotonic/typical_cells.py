@@ -41,7 +41,7 @@ def looked(shape, schedule, trials, seed, *, size, users, epsilon, quantile, peo
     found = []
     for run in runs(shape, schedule, **setting, trials=trials, seed=seed, made=made):
         template = run.template
-        boosted = template.course.bulk > 0 and bool(is_extreme(quantile))
+        boosted = template.run_plan.bulk > 0 and bool(is_extreme(quantile))
         part = 1.0 / len(template.quantiles)
         said = typical(run.table, template.search, quantile, boosted, run.answer, part=part, people=people)
         if isinstance(said, Typical) and said.within >= max(quantile, 1.0 - quantile):
