@@ -13,7 +13,7 @@ import privquant as pq
 from privquant._numba import HAVE_NUMBA
 from privquant.errors import InvalidInput
 from privquant.lab.rehearsal import rehearsed
-from privquant.planning.paces import Pace
+from privquant.planning.asking import Pace
 from privquant.planning.pilot import Pilot, pilot_of
 from privquant.planning.simulated import RUNS, runs_by_default
 from privquant.planning.solving import Job

@@ -15,7 +15,7 @@ from privquant.lab.experiment.runner import run_cells
 from privquant.lab.experiment.template import Registered, Shuffled, Template
 from privquant.lab.sample import Draw, Sample
 from privquant.lab.schedule import SUGGESTED, Schedule
-from privquant.planning.paces import SPREAD
+from privquant.planning.asking import SPREAD
 from privquant.planning.solving import Job
 
 SEED = 1

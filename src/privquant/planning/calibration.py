@@ -26,7 +26,7 @@ from typing import Any, NotRequired, TypedDict, Unpack
 from privquant.errors import InvalidInput
 from privquant.planning.law import CLIFF, COMPANY, FEW, FORM, SMOOTH, Law, Run
 from privquant.planning.limits import kappa_of
-from privquant.planning.paces import AT_LEISURE, Pace, halved, width_within
+from privquant.planning.asking import AT_LEISURE, Pace, halved, width_within
 from privquant.planning.shuffled_coins import shuffled_kappa
 
 PRODUCTS = {"smooth": SMOOTH, "few": FEW, "cliff": CLIFF, "company": COMPANY}

@@ -24,7 +24,7 @@ from typing import Any
 from privquant.domain import Domain, given_domain
 from privquant.errors import InvalidInput
 from privquant.planning.calibration import CALIBRATED_DELTA
-from privquant.planning.paces import Pace
+from privquant.planning.asking import Pace
 from privquant.planning.pilot import pilot_of
 from privquant.planning.plan_rows import PlanRow, default_row, on_the_pilot, rows_of
 from privquant.planning.plan_words import ABOUT, details, facts, show, verdict, warnings

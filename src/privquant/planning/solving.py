@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from privquant.planning.calibration import CALIBRATED_DELTA, Calibration, Setting, calibration
-from privquant.planning.paces import AT_LEISURE, Pace
+from privquant.planning.asking import AT_LEISURE, Pace
 from privquant.planning.pilot import Pilot
 from privquant.validation import check_choice
 

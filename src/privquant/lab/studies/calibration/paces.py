@@ -1,4 +1,4 @@
-"""Measure what several quantiles, an interval, rounds and users in flight cost: see `privquant.planning.paces`.
+"""Measure what several quantiles, an interval, rounds and users in flight cost: see `privquant.planning.asking`.
 
 Fitted against the law of plain runs on the typical family, which must be fitted first.
 """
@@ -22,7 +22,7 @@ from privquant.lab.studies.calibration.settings import BITS, QUANTILES, TYPICAL,
 from privquant.lab.studies.table import name
 from privquant.planning.law import Law, Run, unit
 from privquant.planning.limits import kappa_of
-from privquant.planning.paces import SPREAD, interval_run, shared, slowed
+from privquant.planning.asking import SPREAD, interval_run, shared, slowed
 
 KINDS = ("quantiles", "interval", "rounds", "in_flight")
 POINTS = 96
