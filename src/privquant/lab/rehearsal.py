@@ -52,8 +52,8 @@ def rehearsed(
 ) -> Outcome:
     """The job's runs, in this process and always the same; ranks are those among the people asked."""
     assert job.pilot is not None
-    schedule = Schedule.of(rounds=job.pace.rounds, in_flight=job.pace.in_flight)
-    options = {} if job.pace.interval is None else {"interval": job.pace.interval}
+    schedule = Schedule.of(rounds=job.schedule.rounds, in_flight=job.schedule.in_flight)
+    options = {} if job.schedule.interval is None else {"interval": job.schedule.interval}
     if schedule != SUGGESTED:
         options["spread"] = SPREAD
     template: Template = Registered("isotonic", epsilon, job.quantiles, tuple(options.items()))

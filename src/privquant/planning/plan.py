@@ -23,8 +23,8 @@ from typing import Any
 
 from privquant.domain import Domain, given_domain
 from privquant.errors import InvalidInput
+from privquant.planning.asking import AskingSchedule
 from privquant.planning.calibration import CALIBRATED_DELTA
-from privquant.planning.asking import Pace
 from privquant.planning.pilot import pilot_of
 from privquant.planning.plan_rows import PlanRow, default_row, on_the_pilot, rows_of
 from privquant.planning.plan_words import ABOUT, details, facts, show, verdict, warnings
@@ -192,12 +192,12 @@ def plan(
         check_trust(trust, d if trust == "shuffle" else delta)
     if isinstance(liars, bool) or not isinstance(liars, numbers.Real) or not 0 <= liars < 1:
         raise InvalidInput(f"liars must be a fraction in [0, 1), got {liars!r}")
-    pace = _pace(asked, interval, rounds, in_flight, trust)
+    schedule = _schedule(asked, interval, rounds, in_flight, trust)
     unknown, given = _given(users, alpha, epsilon, confidence)
     if simulate is not None and check_count(simulate, "simulate", 0) and pilot is None:
         raise InvalidInput("simulate runs the job on people drawn from its pilot: give one as pilot=")
     values = None if pilot is None else pilot_of(pilot, space)
-    job = Job(space.size, asked, d, pace, values, calibration)
+    job = Job(space.size, asked, d, schedule, values, calibration)
     rows = rows_of(unknown, given, job, trust)
     solved = default_row(rows)
     targets: tuple[Target, ...] = ()
@@ -241,16 +241,16 @@ def _given(
     return missing[0], {name: checks.get(name, check_probability)(value, name) for name, value in known.items()}
 
 
-def _pace(
+def _schedule(
     quantiles: tuple[float, ...],
     interval: float | None,
     rounds: int | None,
     in_flight: int | None,
     trust: str | None,
-) -> Pace:
+) -> AskingSchedule:
     if rounds is not None and in_flight is not None:
         raise InvalidInput("give at most one of rounds and in_flight, got both")
-    found = Pace(
+    found = AskingSchedule(
         quantiles if len(quantiles) > 1 else (),
         None if interval is None else check_probability(interval, "interval"),
         None if rounds is None else check_count(rounds, "rounds", 2),

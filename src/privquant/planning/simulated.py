@@ -48,7 +48,7 @@ def runs_by_default(users: float, job: Job) -> int:
     """How many runs are simulated unless told otherwise: what is soon done where numba compiles, none where not."""
     if job.pilot is None or not HAVE_NUMBA:
         return 0
-    runs = RUNS if job.pace.in_flight is None else min(RUNS, math.floor(_IN_FLIGHT / users))
+    runs = RUNS if job.schedule.in_flight is None else min(RUNS, math.floor(_IN_FLIGHT / users))
     return runs if runs >= _FEWEST else 0
 
 
