@@ -69,6 +69,7 @@ class AskingSchedule:
 
 
 PLAIN = AskingSchedule()
+"""One quantile, asked at leisure."""
 
 
 def shared(run: Run, quantiles: tuple[float, ...], *, reach: float) -> float:

@@ -39,7 +39,7 @@ CALIBRATED_DELTA = 1e-8
 
 
 class Setting(TypedDict):
-    """What a law is asked about. delta: of the shuffle model. schedule: one quantile, asked at leisure, unless given."""
+    """What a law is asked about. delta: of the shuffle model. schedule: `PLAIN` unless given."""
 
     users: float
     epsilon: float
