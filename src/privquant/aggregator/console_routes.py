@@ -22,7 +22,7 @@ from privquant.aggregator.page_routes import CODE, CodeForm, code_of
 from privquant.aggregator.replies import RequestRefused
 from privquant.aggregator.service import Service
 from privquant.domain import Integers
-from privquant.planning.plan import plan
+from privquant.plans import plan
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
