@@ -7,11 +7,14 @@ and are never put in each other's words.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
 from privquant.arrays import Floats
-from privquant.error_words import finite
-from privquant.messages import Certain, Lump, Typical
+from privquant.domain import Domain
+from privquant.error_words import Certain, Lump, Typical, finite
 from privquant.protocols.isotonic import certain as certainty
 from privquant.protocols.isotonic import typical as experience
 from privquant.protocols.isotonic.epochs import ANCHOR, BULK, KINDS, SEARCH
@@ -40,11 +43,8 @@ def certain_of(protocol: Isotonic, quantile: float, answer: int) -> Certain | No
     )
     if found is None:
         return None
-    low = None if found.low < 0 else finite(protocol.domain.lower_edge(found.low))
-    high = None if found.high < 0 else finite(protocol.domain.value(found.high))
-    if low is None and high is None:
-        return None
-    return Certain(quantile, low, high, found.within, found.confidence)
+    low, high = (finite(value) for value in _values(found, protocol.domain).values())
+    return None if low is None and high is None else replace(found, low=low, high=high)
 
 
 def typical_of(protocol: Isotonic, quantile: float, answer: int) -> Typical | Lump | None:
@@ -54,14 +54,22 @@ def typical_of(protocol: Isotonic, quantile: float, answer: int) -> Typical | Lu
     boosted = protocol.run_plan.bulk > 0 and bool(is_extreme(quantile))
     part = 1.0 / len(protocol.quantiles)
     found = experience.typical(protocol.table, protocol.search, quantile, boosted, answer, part=part, people=True)
-    domain = protocol.domain
-    if isinstance(found, experience.Lump):
-        return Lump(domain.lower_edge(found.low), domain.value(found.high), found.jump)
-    most = max(quantile, 1.0 - quantile)
-    if found is None or found.within >= most:
-        return None  # any rank would be within it
-    if_lumpy = found.if_lumpy if found.if_lumpy < most else None
-    return Typical(quantile, domain.lower_edge(found.low), domain.value(found.high), found.within, if_lumpy)
+    if isinstance(found, Typical):
+        most = max(quantile, 1.0 - quantile)
+        if found.within >= most:
+            return None  # any rank would be within it
+        if found.if_lumpy is not None and found.if_lumpy >= most:
+            found = replace(found, if_lumpy=None)
+    return None if found is None else replace(found, **_values(found, protocol.domain))
+
+
+def _values(found: Certain | Typical | Lump, domain: Domain) -> dict[str, Any]:
+    """The values of the indices between which something is said; None where there is no bound."""
+    low, high = found.low, found.high
+    return {
+        "low": None if low is None else domain.lower_edge(int(low)),
+        "high": None if high is None else domain.value(int(high)),
+    }
 
 
 def counted_phases(protocol: Isotonic) -> set[int]:

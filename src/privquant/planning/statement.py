@@ -16,9 +16,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from privquant.messages import SAYS_NOTHING, Estimate, Guarantee, Interval, Rank, Record
+from privquant.messages import Estimate, Guarantee, Interval, Rank
 from privquant.planning.calibration import CALIBRATED_DELTA, Setting, calibrated, calibration
 from privquant.planning.error_statements import CONFIDENCE, certain_of, typical_of
+from privquant.planning.picture import Record
 from privquant.privacy.coin import Coin
 from privquant.privacy.poisoning import breakdown, shift
 from privquant.privacy.shuffle import guarantee_of_rounds
@@ -62,7 +63,8 @@ def stated(estimate: Estimate, protocol: Protocol) -> Estimate:
     if protocol.believed().left_out:
         whole = _noted(whole, left_out_sentence(protocol))
     elif certain is None and typical is None and protocol.domain.size > 1:
-        whole = _noted(whole, f"{estimate.users:,} reports, asked like this, {SAYS_NOTHING}")
+        said = f"{estimate.users:,} reports, asked like this, say next to nothing about the quantile"
+        whole = replace(_noted(whole, said), too_few=True)
     return replace(whole, certain=certain, typical=typical, record=_record(protocol, estimate.quantile))
 
 

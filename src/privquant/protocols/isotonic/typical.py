@@ -17,12 +17,12 @@ Nothing is said if the reports hardly tell the place of the curve, or the quanti
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from privquant._numba import njit
 from privquant.arrays import Floats
+from privquant.error_words import Lump, Typical
 from privquant.protocols.isotonic.curve import Seen, _index_at, _slopes, _solve, fit_curve, weighed_reports
 from privquant.protocols.isotonic.jumps import strongest_jump
 from privquant.protocols.isotonic.posterior import profile, target_rate
@@ -64,25 +64,6 @@ _SEEN = 3.0
 SMOOTH, FEW, LUMPY = 0, 1, 2
 
 
-class Typical(NamedTuple):
-    """within: half-width of rank; low, high: the indices between which it keeps values, by the curve; if_lumpy: the
-    half-width of rank if the data only look smooth.
-    """
-
-    within: float
-    low: int
-    high: int
-    if_lumpy: float
-
-
-class Lump(NamedTuple):
-    """Why nothing is called typical: users crowd on the values low .. high, whose rank jumps by about `jump`."""
-
-    low: int
-    high: int
-    jump: float
-
-
 def typical(
     table: Table,
     search: Search,
@@ -93,7 +74,7 @@ def typical(
     part: float = 1.0,
     people: bool = False,
 ) -> Typical | Lump | None:
-    """What is typical of `answer`, from the table of all reports; None where there is too little to say it.
+    """What is typical of `answer`, in indices, from the table of all reports; None where they say too little.
 
     part: of all reports, those asked for this quantile. people: whether the rank is that among the very people
     asked, all of them, rather than in a population.
@@ -103,8 +84,8 @@ def typical(
         return None
     if kind == LUMPY:
         return Lump(int(low), int(high), float(rank))
-    if_lumpy = float(rank_reach(table, search, quantile, answer))
-    return Typical(float(rank), int(low), int(high), min(max(if_lumpy, rank), max(quantile, 1.0 - quantile)))
+    if_lumpy = min(max(float(rank_reach(table, search, quantile, answer)), rank), max(quantile, 1.0 - quantile))
+    return Typical(quantile, int(low), int(high), float(rank), if_lumpy)
 
 
 @njit(cache=True)
