@@ -44,7 +44,7 @@ _PLACES = (-0.5, -0.25, 0.0, 0.25, 0.5)
 _SPEEDS = 9
 # More thresholds than this are first pooled with their neighbours: only starts whose log-likelihood is then this
 # close to the best one's are tried on all thresholds.
-_GROUPS = 64
+GROUPS = 64
 _CLOSE = 3.0
 _STEPS = 40
 _ENOUGH = 1e-5
@@ -82,7 +82,7 @@ def normal_score(share: float) -> float:
 
 
 @njit(cache=True, **BORROWED)
-def _objective(seen: Seen, curve: Floats) -> float:
+def log_likelihood(seen: Seen, curve: Floats) -> float:
     """Log-likelihood of a curve (place, log speed, log of one side's speed over the other's), and its prior."""
     x, n, s, kappa, least, height = seen
     left = math.exp(curve[1] - 0.5 * curve[2])
@@ -98,8 +98,8 @@ def _objective(seen: Seen, curve: Floats) -> float:
 
 
 @njit(cache=True)
-def _slopes(seen: Seen, curve: Floats, gradient: Floats, information: Floats) -> None:
-    """Gradient and expected information of `_objective`."""
+def slopes(seen: Seen, curve: Floats, gradient: Floats, information: Floats) -> None:
+    """Gradient and expected information of `log_likelihood`."""
     x, n, s, kappa, least, height = seen
     left = math.exp(curve[1] - 0.5 * curve[2])
     right = math.exp(curve[1] + 0.5 * curve[2])
@@ -137,7 +137,7 @@ def _copy(curve: Floats, to: Floats) -> None:
 
 
 @njit(cache=True)
-def _solve(information: Floats, ridge: float, gradient: Floats, step: Floats) -> bool:
+def solve(information: Floats, ridge: float, gradient: Floats, step: Floats) -> bool:
     """step = (information with a larger diagonal)^-1 gradient; False where that does not exist."""
     a = np.empty((3, 3))
     for i in range(3):
@@ -161,7 +161,7 @@ def _solve(information: Floats, ridge: float, gradient: Floats, step: Floats) ->
 
 
 @njit(cache=True)
-def _pooled(seen: Seen, groups: int) -> Seen:
+def pooled(seen: Seen, groups: int) -> Seen:
     """So many groups of neighbouring thresholds, each with the counts of all and at their mean place."""
     x, n, s = seen.x, seen.n, seen.s
     places = np.empty(groups)
@@ -194,11 +194,11 @@ def _start(seen: Seen) -> Floats:
     curve = np.zeros(3)
     trial = np.zeros(3)
     rough = np.zeros(points)
-    if seen.x.size > _GROUPS:
-        pooled = _pooled(seen, _GROUPS)
+    if seen.x.size > GROUPS:
+        pooled = pooled(seen, GROUPS)
         for point in range(points):
             _on_grid(point, trial)
-            rough[point] = _objective(pooled, trial)
+            rough[point] = log_likelihood(pooled, trial)
     highest = rough[0]
     for point in range(1, points):
         highest = max(highest, rough[point])
@@ -207,7 +207,7 @@ def _start(seen: Seen) -> Floats:
     for point in range(points):
         if rough[point] >= near:
             _on_grid(point, trial)
-            found = _objective(seen, trial)
+            found = log_likelihood(seen, trial)
             if found > best:
                 best = found
                 _copy(trial, curve)
@@ -219,13 +219,13 @@ def climb(seen: Seen, start: Floats, held: bool) -> Floats:
     """The likeliest curve around `start`, by damped scoring; held: the place of `start` is kept."""
     curve = start.copy()
     trial = np.zeros(3)
-    best = _objective(seen, curve)
+    best = log_likelihood(seen, curve)
     gradient = np.empty(3)
     information = np.empty((3, 3))
     step = np.empty(3)
     ridge = 1e-3
     for _ in range(_STEPS):
-        _slopes(seen, curve, gradient, information)
+        slopes(seen, curve, gradient, information)
         if held:
             for i in range(3):
                 information[0, i] = 0.0
@@ -234,12 +234,12 @@ def climb(seen: Seen, start: Floats, held: bool) -> Floats:
             gradient[0] = 0.0
         gain = -1.0
         for _ in range(10):
-            if not _solve(information, ridge, gradient, step):
+            if not solve(information, ridge, gradient, step):
                 return curve
             shrink = min(1.0, _LONGEST / max(abs(step[1]), 1e-300))
             for i in range(3):
                 trial[i] = curve[i] + shrink * step[i]
-            found = _objective(seen, trial)
+            found = log_likelihood(seen, trial)
             if found >= best:
                 gain = found - best
                 best = found
@@ -268,7 +268,7 @@ def _along(table: Table, search: Search, k: int, origin: int, unit: float) -> fl
 
 
 @njit(cache=True, **BORROWED)
-def _index_at(search: Search, origin: int, along: float) -> int:
+def index_at(search: Search, origin: int, along: float) -> int:
     """The least index that lies at least `along` (prior mass) from `origin`."""
     if along >= 0.0:
         whole = prior_mass(origin, search.last, search) if search.last > origin else 0.0
@@ -340,7 +340,7 @@ def curve_crossing(table: Table, search: Search, quantile: float, origin: int, l
     free = table.fit[0]
     for k in range(1, count + 1):
         free = max(free, table.fit[k])
-    ahead = free - _objective(seen, curve)
+    ahead = free - log_likelihood(seen, curve)
     if ahead > DOUBT * math.log(math.e + seen.kappa * seen.kappa * total):
         return -1
-    return _index_at(search, origin, curve[0] * unit)
+    return index_at(search, origin, curve[0] * unit)

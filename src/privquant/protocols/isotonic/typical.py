@@ -23,7 +23,7 @@ import numpy as np
 from privquant._numba import njit
 from privquant.arrays import Floats
 from privquant.error_words import Lump, Typical
-from privquant.protocols.isotonic.curve import Seen, _index_at, _slopes, _solve, fit_curve, weighed_reports
+from privquant.protocols.isotonic.curve import Seen, fit_curve, index_at, slopes, solve, weighed_reports
 from privquant.protocols.isotonic.jumps import strongest_jump
 from privquant.protocols.isotonic.posterior import profile, target_rate
 from privquant.protocols.isotonic.prior import Search, prior_mass
@@ -154,8 +154,8 @@ def _look(
         within = max(within, min(quantile, 1.0 - quantile))
     within = min(within, max(quantile, 1.0 - quantile))
     lowest, highest = place_range(seen, curve, VALUE_SCORE)
-    low = 0 if lowest == -math.inf else min(_index_at(search, origin, lowest * unit), answer)
-    high = search.last if highest == math.inf else max(_index_at(search, origin, highest * unit), answer)
+    low = 0 if lowest == -math.inf else min(index_at(search, origin, lowest * unit), answer)
+    high = search.last if highest == math.inf else max(index_at(search, origin, highest * unit), answer)
     return SMOOTH, low, high, within
 
 
@@ -164,10 +164,10 @@ def _scatter(seen: Seen, curve: Floats) -> float:
     """The standard deviation of the answer's rank by the curve's information; infinite if it has none."""
     gradient = np.empty(3)
     information = np.empty((3, 3))
-    _slopes(seen, curve, gradient, information)
+    slopes(seen, curve, gradient, information)
     only_place = np.array([1.0, 0.0, 0.0])
     column = np.empty(3)
-    if not _solve(information, 0.0, only_place, column) or not column[0] > 0.0:
+    if not solve(information, 0.0, only_place, column) or not column[0] > 0.0:
         return math.inf
     slope = math.exp(-0.5 * seen.height * seen.height) / math.sqrt(2.0 * math.pi) * math.exp(curve[1])
     return slope * math.sqrt(column[0])

@@ -13,7 +13,7 @@ import math
 
 from privquant._numba import njit
 from privquant.arrays import Floats
-from privquant.protocols.isotonic.curve import _GROUPS, Seen, _objective, _pooled, climb
+from privquant.protocols.isotonic.curve import GROUPS, Seen, climb, log_likelihood, pooled
 
 # Places are tried this often on each side; the root of twice the loss in log-likelihood is nearly a straight line.
 _TRIES = 12
@@ -25,10 +25,10 @@ _FURTHER = 4.0
 @njit(cache=True)
 def place_range(seen: Seen, curve: Floats, score: float) -> tuple[float, float]:
     """(lowest, highest) place whose best curve is at most `score` standard deviations less likely than `curve`."""
-    if seen.x.size > _GROUPS:
-        seen = _pooled(seen, _GROUPS)
+    if seen.x.size > GROUPS:
+        seen = pooled(seen, GROUPS)
     best = climb(seen, curve, False)
-    most = _objective(seen, best)
+    most = log_likelihood(seen, best)
     return _end(seen, best, most, score, -1.0), _end(seen, best, most, score, 1.0)
 
 
@@ -42,7 +42,7 @@ def _end(seen: Seen, best: Floats, most: float, score: float, side: float) -> fl
     for _ in range(_TRIES):
         trial[0] = best[0] + side * away
         trial = climb(seen, trial, True)
-        lost = math.sqrt(max(2.0 * (most - _objective(seen, trial)), 0.0))
+        lost = math.sqrt(max(2.0 * (most - log_likelihood(seen, trial)), 0.0))
         if abs(lost - score) < _NEAR * score:
             return float(trial[0])
         if lost < score:
