@@ -84,8 +84,8 @@ def certain(
     spread: bool = False,
     confidence: float = 0.95,
 ) -> Certain | None:
-    """What is certain about `answer`, from the table of the reports asked for this quantile: a range of indices. The
-    answer always lies in it.
+    """What is certain about `answer`, from the table of the reports asked for this quantile: a range of indices, in
+    which the answer always lies.
 
     most: how many reports the table could have at most (one number a coin), which must not depend on what was
     answered; None if it is full. spread: whether batches were spread over several thresholds. Nothing is returned

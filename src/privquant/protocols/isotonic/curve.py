@@ -195,10 +195,10 @@ def _start(seen: Seen) -> Floats:
     trial = np.zeros(3)
     rough = np.zeros(points)
     if seen.x.size > GROUPS:
-        pooled = pooled(seen, GROUPS)
+        grouped = pooled(seen, GROUPS)
         for point in range(points):
             _on_grid(point, trial)
-            rough[point] = log_likelihood(pooled, trial)
+            rough[point] = log_likelihood(grouped, trial)
     highest = rough[0]
     for point in range(1, points):
         highest = max(highest, rough[point])
