@@ -21,7 +21,7 @@ import numpy as np
 
 from privquant._numba import BORROWED, njit
 from privquant.arrays import Floats
-from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate
+from privquant.protocols.isotonic.posterior import best_fit, least_rate, profile, target_rate
 from privquant.protocols.isotonic.prior import Search, point_in_cell, prior_mass
 from privquant.protocols.isotonic.table import Table, counts_at
 
@@ -335,12 +335,8 @@ def curve_crossing(table: Table, search: Search, quantile: float, origin: int, l
     if math.sqrt(rate * (1.0 - rate) / total) > seen.kappa * min(quantile, 1.0 - quantile):
         return -1
     curve = fit_curve(seen)
-    # without a floor the best cell has the likelihood of the isotonic fit itself
     profile(table, seen.n, seen.s, rate, 0.0, seen.least, 1.0 - seen.least)
-    free = table.fit[0]
-    for k in range(1, count + 1):
-        free = max(free, table.fit[k])
-    ahead = free - log_likelihood(seen, curve)
+    ahead = best_fit(table) - log_likelihood(seen, curve)
     if ahead > DOUBT * math.log(math.e + seen.kappa * seen.kappa * total):
         return -1
     return index_at(search, origin, curve[0] * unit)
