@@ -140,7 +140,7 @@ def cell_at(table: Table, share: float) -> tuple[int, float]:
 
 @shared(**BORROWED)
 def _rate_beside(n: Floats, s: Floats, start: int, step: int, stop: int, wanted: float) -> float:
-    """The rate of ones among the nearest `wanted` reports from column `start` on; infinite where there are too few."""
+    """The rate of ones of the nearest `wanted` reports from column `start` on; infinite where they are too few."""
     reports = 0.0
     ones = 0.0
     k = start
