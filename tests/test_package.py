@@ -152,7 +152,7 @@ def test_a_newcomer_finds_his_way():
 
 
 def test_the_lower_layers_import_nothing_by_name():
-    """What is imported by a string, import-linter does not see. `estimates` alone does so, for pandas and polars."""
+    """Import-linter does not see what is imported by a string. `estimates` alone does so, for pandas and polars."""
     root = Path(privquant.__file__).parent
     modules = [
         *root.glob("*.py"),

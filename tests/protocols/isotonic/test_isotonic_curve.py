@@ -64,13 +64,13 @@ def test_the_fit_is_the_likeliest_curve(seed, count):
 def test_pooled_thresholds_keep_all_reports_and_their_mean_place():
     x, n, s = noisy(3, 500)
     seen = curve.Seen(x, n, s, KAPPA, 0.25, 0.1)
-    places, reports, ones, *rest = curve.pooled(seen, 64)
+    places, reports, ones, *rest = curve._pooled(seen, 64)
     assert tuple(rest) == seen[3:]
     assert np.all(np.diff(places) > 0.0)
     for pooled, each in ((reports, n), (ones, s), (reports * places, n * x)):
         assert pooled.sum() == pytest.approx(each.sum())
     # as many groups as thresholds change nothing
-    for pooled, each in zip(curve.pooled(seen, 500), seen, strict=True):
+    for pooled, each in zip(curve._pooled(seen, 500), seen, strict=True):
         assert pooled == pytest.approx(each)
 
 

@@ -7,8 +7,7 @@ import pytest
 
 import privquant as pq
 from privquant.error_words import Typical
-from privquant.protocols.isotonic.curve import Seen, fit_curve, log_likelihood, normal_score
-from privquant.protocols.isotonic.typical_values import place_range
+from privquant.protocols.isotonic.curve import Seen, fit_curve, log_likelihood, normal_score, place_range
 
 KAPPA = 0.46
 

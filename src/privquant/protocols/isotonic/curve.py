@@ -44,11 +44,16 @@ _PLACES = (-0.5, -0.25, 0.0, 0.25, 0.5)
 _SPEEDS = 9
 # More thresholds than this are first pooled with their neighbours: only starts whose log-likelihood is then this
 # close to the best one's are tried on all thresholds.
-GROUPS = 64
+_GROUPS = 64
 _CLOSE = 3.0
 _STEPS = 40
 _ENOUGH = 1e-5
 _LONGEST = 2.0
+# Places are tried this often on each side; the root of twice the loss in log-likelihood is nearly a straight line.
+_TRIES = 12
+_NEAR = 0.03
+# A step goes at most so many times as far as the one before.
+_FURTHER = 4.0
 
 
 class Seen(NamedTuple):
@@ -161,7 +166,7 @@ def solve(information: Floats, ridge: float, gradient: Floats, step: Floats) -> 
 
 
 @njit(cache=True)
-def pooled(seen: Seen, groups: int) -> Seen:
+def _pooled(seen: Seen, groups: int) -> Seen:
     """So many groups of neighbouring thresholds, each with the counts of all and at their mean place."""
     x, n, s = seen.x, seen.n, seen.s
     places = np.empty(groups)
@@ -194,8 +199,8 @@ def _start(seen: Seen) -> Floats:
     curve = np.zeros(3)
     trial = np.zeros(3)
     rough = np.zeros(points)
-    if seen.x.size > GROUPS:
-        grouped = pooled(seen, GROUPS)
+    if seen.x.size > _GROUPS:
+        grouped = _pooled(seen, _GROUPS)
         for point in range(points):
             _on_grid(point, trial)
             rough[point] = log_likelihood(grouped, trial)
@@ -215,7 +220,7 @@ def _start(seen: Seen) -> Floats:
 
 
 @njit(cache=True)
-def climb(seen: Seen, start: Floats, held: bool) -> Floats:
+def _climb(seen: Seen, start: Floats, held: bool) -> Floats:
     """The likeliest curve around `start`, by damped scoring; held: the place of `start` is kept."""
     curve = start.copy()
     trial = np.zeros(3)
@@ -255,7 +260,48 @@ def climb(seen: Seen, start: Floats, held: bool) -> Floats:
 @njit(cache=True)
 def fit_curve(seen: Seen) -> Floats:
     """The likeliest curve: damped scoring from the best point of a coarse grid."""
-    return climb(seen, _start(seen), False)
+    return _climb(seen, _start(seen), False)
+
+
+@njit(cache=True)
+def place_range(seen: Seen, curve: Floats, score: float) -> tuple[float, float]:
+    """(lowest, highest) place whose best curve is at most `score` standard deviations less likely than `curve`.
+
+    How fast the curve rises is known worse than where it crosses the quantile in rank: a search asks where it learns
+    most about the place, and there it learns least about the speed. A range of ranks carried over to values by the
+    fitted speed would be far too narrow in the runs whose speed came out too high. So a place belongs to the range if
+    the best curve through it, with speed and ratio of its own, is likely enough beside the best of all.
+    """
+    if seen.x.size > _GROUPS:
+        seen = _pooled(seen, _GROUPS)
+    best = _climb(seen, curve, False)
+    most = log_likelihood(seen, best)
+    return _end(seen, best, most, score, -1.0), _end(seen, best, most, score, 1.0)
+
+
+@njit(cache=True)
+def _end(seen: Seen, best: Floats, most: float, score: float, side: float) -> float:
+    """The end of the range on one side; infinite if no place is unlikely enough."""
+    inside = 0.0
+    outside = math.inf
+    away = score / math.exp(best[1]) / math.sqrt(max(seen.kappa * seen.kappa * seen.n.sum(), 1.0))
+    trial = best.copy()
+    for _ in range(_TRIES):
+        trial[0] = best[0] + side * away
+        trial = _climb(seen, trial, True)
+        lost = math.sqrt(max(2.0 * (most - log_likelihood(seen, trial)), 0.0))
+        if abs(lost - score) < _NEAR * score:
+            return float(trial[0])
+        if lost < score:
+            inside = away
+        else:
+            outside = min(outside, away)
+        guess = away * score / max(lost, 1e-3)
+        if outside == math.inf:
+            away = min(guess, _FURTHER * away)
+        else:
+            away = guess if inside < guess < outside else 0.5 * (inside + outside)
+    return float(best[0] + side * outside)
 
 
 @njit(cache=True, **BORROWED)

@@ -23,14 +23,21 @@ import numpy as np
 from privquant._numba import njit
 from privquant.arrays import Floats
 from privquant.error_words import Lump, Typical
-from privquant.protocols.isotonic.curve import Seen, fit_curve, index_at, slopes, solve, weighed_reports
+from privquant.protocols.isotonic.curve import (
+    Seen,
+    fit_curve,
+    index_at,
+    place_range,
+    slopes,
+    solve,
+    weighed_reports,
+)
 from privquant.protocols.isotonic.jumps import strongest_jump
 from privquant.protocols.isotonic.posterior import profile, target_rate
 from privquant.protocols.isotonic.prior import Search, prior_mass
 from privquant.protocols.isotonic.rules import answer_window
 from privquant.protocols.isotonic.table import Table, counts_at
 from privquant.protocols.isotonic.typical_ranks import rank_reach
-from privquant.protocols.isotonic.typical_values import place_range
 
 # 95 % of answers on smooth data lie within about 2.0 standard deviations by the curve's information, from 1.7 to
 # 2.4 from one shape, size and epsilon to the next.
