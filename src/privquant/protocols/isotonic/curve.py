@@ -267,10 +267,10 @@ def fit_curve(seen: Seen) -> Floats:
 def place_range(seen: Seen, curve: Floats, score: float) -> tuple[float, float]:
     """(lowest, highest) place whose best curve is at most `score` standard deviations less likely than `curve`.
 
-    How fast the curve rises is known worse than where it crosses the quantile in rank: a search asks where it learns
-    most about the place, and there it learns least about the speed. A range of ranks carried over to values by the
-    fitted speed would be far too narrow in the runs whose speed came out too high. So a place belongs to the range if
-    the best curve through it, with speed and ratio of its own, is likely enough beside the best of all.
+    How fast the curve rises is known worse than where it crosses the quantile in rank: a search asks where it
+    learns most about the place, and there it learns least about the speed. A range of ranks carried over to values
+    by the fitted speed would be far too narrow in the runs whose speed came out too high. So a place belongs to the
+    range if the best curve through it, with speed and ratio of its own, is likely enough beside the best of all.
     """
     if seen.x.size > _GROUPS:
         seen = _pooled(seen, _GROUPS)
