@@ -1,6 +1,7 @@
 """The package as a whole: what importing it needs, and what it says of itself."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -150,3 +151,19 @@ def test_a_newcomer_finds_his_way():
     assert len(folders) > 5
     assert long == []
     assert [folder.name for folder in folders if len(list(folder.glob("*.py"))) > 12] == []
+
+
+def test_the_lower_layers_import_nothing_by_name():
+    """Import-linter does not see what is imported by a string. `estimates` alone does so, for pandas and polars."""
+    root = Path(privquant.__file__).parent
+    modules = [
+        *root.glob("*.py"),
+        *(p for folder in ("planning", "privacy") for p in (root / folder).rglob("*.py")),
+    ]
+    found = {path.stem for path in modules if "import_module" in path.read_text()}
+    assert found - {"__init__", "_lean_compiler"} == {"estimates"}
+    assert "import_module(name)" in (root / "estimates.py").read_text()
+    assert {library for path in modules for library in re.findall(r'\blibrary\("(\w+)"\)', path.read_text())} == {
+        "pandas",
+        "polars",
+    }

@@ -21,7 +21,8 @@ except PackageNotFoundError:  # run from a source tree that was never installed
 _NAMES = {
     # A column you hold, and plans
     "privquant.quantiles": ("median", "quantile"),
-    "privquant.planning.plan": ("plan", "Plan"),
+    "privquant.plans": ("plan",),
+    "privquant.planning.plan": ("Plan",),
     # Which values exist
     "privquant.domain": ("Domain", "Integers", "Grid", "LogGrid"),
     # What is asked and told, and what comes back
@@ -78,8 +79,8 @@ if TYPE_CHECKING:
     from privquant.messages import TreeQuery as TreeQuery
     from privquant.messages import TreeReport as TreeReport
     from privquant.planning.plan import Plan as Plan
-    from privquant.planning.plan import plan as plan
     from privquant.planning.statement import stated as stated
+    from privquant.plans import plan as plan
     from privquant.privacy.coin import Coin as Coin
     from privquant.protocols.base import Protocol as Protocol
     from privquant.protocols.base import ThresholdProtocol as ThresholdProtocol

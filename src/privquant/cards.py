@@ -1,4 +1,4 @@
-"""What a notebook shows: a card for one result, a table for several. Every text is escaped.
+"""How results are laid out: as a table in text; in a notebook as a card or a table, where every text is escaped.
 
 Standard library only: `privquant.messages` needs it, and that runs on the device.
 """
@@ -13,6 +13,12 @@ _CARD = "display:inline-block;max-width:44em;border:1px solid #8888;border-radiu
 _NAME = "text-align:left;vertical-align:top;padding:.1em 1em .1em 0;opacity:.65;font-weight:normal"
 _TEXT = "text-align:left;padding:.1em 0"
 _CELL = "text-align:right;padding:.1em .8em"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """A table in text: a line a row, the cells of a column at the right of it."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(map(str.rjust, row, widths)) for row in rows)
 
 
 def card(value: str, title: str, rows: Iterable[tuple[str, str]]) -> str:

@@ -1,7 +1,10 @@
 """What can be said about how far off an answer is, as small frozen objects: each says itself in one sentence.
 
 They differ in kind: `Interval` and `Certain` hold for any data, by proof; `Typical` and `Rank` are experience;
-`Lump` says why there is none. `privquant.planning` makes them; nothing here computes. Standard library only.
+`Lump` says why there is none. Isotonic search knows indices alone: it makes `Certain`, `Typical` and `Lump` with
+domain indices as ends, and `privquant.planning` puts values in their place. Nothing here computes.
+
+Standard library only.
 """
 
 from __future__ import annotations
@@ -29,6 +32,13 @@ def points(share: float) -> str:
     """A share of all ranks in percentile points, to two digits or, at and near 100, whole."""
     number = f"{100 * share:.2g}" if 100 * share < 99.5 else f"{100 * share:.0f}"
     return f"{number} point{'' if number == '1' else 's'}"
+
+
+def _range(said: Certain | Typical) -> str:
+    """From where to where, in a few words."""
+    if said.high is None:
+        return f"{shown(said.low)} or more"
+    return f"{shown(said.high)} or less" if said.low is None else f"{shown(said.low)} .. {shown(said.high)}"
 
 
 class _Said:
@@ -109,13 +119,16 @@ class Certain(_Said):
             return "no upper bound on the quantile itself"
         return "no lower bound on the quantile itself" if self.quantile <= self.within else ""
 
+    def brief(self) -> str:
+        """The range, its slack and what it leaves open, in a few words."""
+        end = f", {self.no_bound()}" if self.no_bound() else ""
+        return f"{_range(self)} to {points(self.within)} of rank{end}"
+
     def __str__(self) -> str:
-        where = f"some value from {shown(self.low)} to {shown(self.high)}"
-        if self.high is None:
-            where = f"some value of {shown(self.low)} or more"
-        elif self.low is None:
-            where = f"some value of {shown(self.high)} or less"
-        elif self.low == self.high:
+        where = f"some value of {_range(self)}"
+        if self.low is not None and self.high is not None:
+            where = f"some value from {shown(self.low)} to {shown(self.high)}"
+        if self.low == self.high:
             where = f"the value {shown(self.low)}"
         end = f"; {self.no_bound()}" if self.no_bound() else ""
         return (
@@ -145,6 +158,10 @@ class Typical(_Said):
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "smooth"} | _Said.to_dict(self)
 
+    def brief(self) -> str:
+        """The range in a few words."""
+        return _range(self)
+
     def __str__(self) -> str:
         unnoticed = "at any rank" if self.if_lumpy is None else f"within {points(self.if_lumpy)}"
         if self.if_lumpy == self.within:
@@ -169,6 +186,9 @@ class Lump(_Said):
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "lumpy"} | _Said.to_dict(self)
+
+    def brief(self) -> str:
+        return "lumpy data"
 
     def __str__(self) -> str:
         where = f"from {shown(self.low)} to {shown(self.high)}"

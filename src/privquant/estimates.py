@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any, SupportsIndex, overload
 
-from privquant.cards import grid
+from privquant.cards import aligned, grid
 from privquant.errors import PrivquantError
 from privquant.messages import Estimate, Typical
 
@@ -51,10 +51,7 @@ class Estimates(list[Estimate]):
     def __repr__(self) -> str:
         if not self:
             return "Estimates([])"
-        rows = [_HEAD, *self._cells()]
-        widths = [max(len(row[k]) for row in rows) for k in range(len(_HEAD))]
-        lines = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]
-        return "\n".join([*lines, *self._sentences()])
+        return "\n".join([aligned([_HEAD, *self._cells()]), *self._sentences()])
 
     def _repr_html_(self) -> str:
         """The same table, for notebooks."""

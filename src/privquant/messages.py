@@ -12,11 +12,10 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from itertools import groupby
-from typing import Any
+from typing import Any, Protocol
 
-from privquant.cards import card
+from privquant.cards import aligned, card
 from privquant.error_words import Certain as Certain
 from privquant.error_words import Interval as Interval
 from privquant.error_words import Lump as Lump
@@ -112,9 +111,6 @@ class TreeReport:
     index: int | None = None
     bit: int | None = None
 
-
-# How the note ends that `stated` puts on an answer from too few reports.
-SAYS_NOTHING = "say next to nothing about the quantile"
 
 AnyQuery = Query | TreeQuery
 AnyReport = Report | TreeReport
@@ -233,8 +229,7 @@ class Guarantee:
             first, *others = alike
             number = f"{first.round}-{others[-1].round}" if others else str(first.round)
             rows.append((number, f"{batch:,}", f"{local:.4g}", f"{first.epsilon:.4g}"))
-        widths = [max(len(row[k]) for row in rows) for k in range(4)]
-        return "\n".join("  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths)) for row in rows)
+        return aligned(rows)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON; `rounds` is there only where there are rounds."""
@@ -249,17 +244,11 @@ class Guarantee:
         return cls(**given, rounds=rounds)
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What a run of isotonic search heard, kept so that it can be drawn.
+class Record(Protocol):
+    """What was kept of a run so that it can be drawn; `privquant.planning.picture` makes it of isotonic search."""
 
-    state: the protocol's `state()`, its settings and its counts.
-    order: the thresholds of this quantile's search in the order in which each was first heard; None where that is
-           not known, because the run was taken up from a state.
-    """
-
-    state: Mapping[str, Any]
-    order: tuple[int, ...] | None
+    def draw(self, estimate: Estimate, ax: Any) -> Any:
+        """What `Estimate.plot` promises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +281,9 @@ class Estimate:
         How far the rank was off in simulations; said by `stated`, of the other protocols.
     unused : int
         Reports heard but not used, late to a closed round.
+    too_few : bool
+        Whether the reports say next to nothing about the quantile; said by `stated`, of isotonic search. One of the
+        notes says it in words, so it is not in `to_dict()`.
     notes : tuple of str
         What else is to be said, by `stated` and by who prepared the data; a protocol leaves it empty.
     record : Record, optional
@@ -313,10 +305,11 @@ class Estimate:
     unused: int = 0
     notes: tuple[str, ...] = ()
     record: Record | None = field(default=None, repr=False, compare=False)
+    too_few: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON, which has no infinity: the value of a grid's last bin is null, beside its bin."""
-        form = {name: getattr(self, name) for name in self.__slots__ if name != "record"}
+        form = {name: getattr(self, name) for name in self.__slots__ if name not in ("record", "too_few")}
         form["value"] = finite(self.value)
         form["guarantee"] = self.guarantee.to_dict()
         for name in ("interval", "certain", "typical", "rank"):
@@ -363,12 +356,25 @@ class Estimate:
         MissingDependency
             Without matplotlib.
         """
-        # By name: a device has messages, and neither numpy nor anything to draw with.
-        return import_module("privquant.planning.picture").draw(self, ax)
+        if self.record is None:
+            raise InvalidInput(f"there is nothing to plot: {self._why_no_record()}")
+        return self.record.draw(self, ax)
+
+    def _why_no_record(self) -> str:
+        if self.value is None:
+            return "this estimate has no answer"
+        if self.protocol != "isotonic":
+            return (
+                f"only isotonic search keeps its reports by threshold, and this is an estimate of {self.protocol!r}"
+            )
+        return (
+            "this estimate came without the counts of its run, which pq.quantile, pq.run and "
+            "pq.stated(estimate, protocol) keep"
+        )
 
     def _repr_html_(self) -> str:
         """A small card, for notebooks."""
-        rows = [("typical", self._typical_words()), ("certain", self._certain_words())]
+        rows = [("typical", _brief(self.typical)), ("certain", _brief(self.certain))]
         if self.rank is not None:
             rows.append(("rank", str(self.rank)))
         if self.interval is not None:
@@ -385,28 +391,9 @@ class Estimate:
     def cells(self) -> tuple[str, str, str, str, str]:
         """A line of a table: quantile, value, what is typical, what is certain, users."""
         value = self._no_answer() if self.value is None else self.bin or shown(self.value)
-        typical = self._typical_words() or (f"+- {points(self.rank.within)} of rank" if self.rank else "-")
-        nothing = "says next to nothing" if self._says_nothing() else "-"
-        return f"{self.quantile:g}", value, typical, self._certain_words() or nothing, f"{self.users:,}"
-
-    def _typical_words(self) -> str:
-        """The typical range in a few words; empty where nothing is said."""
-        if isinstance(self.typical, Typical):
-            return f"{shown(self.typical.low)} .. {shown(self.typical.high)}"
-        return "lumpy data" if self.typical is not None else ""
-
-    def _certain_words(self) -> str:
-        """The certain range in a few words; empty where nothing is said."""
-        if self.certain is None:
-            return ""
-        low, high = (shown(end) for end in (self.certain.low, self.certain.high))
-        where = f"{low} .. {high}"
-        if self.certain.high is None:
-            where = f"{low} or more"
-        elif self.certain.low is None:
-            where = f"{high} or less"
-        end = f", {self.certain.no_bound()}" if self.certain.no_bound() else ""
-        return f"{where} to {points(self.certain.within)} of rank{end}"
+        typical = _brief(self.typical) or (f"+- {points(self.rank.within)} of rank" if self.rank else "-")
+        nothing = "says next to nothing" if self.too_few else "-"
+        return f"{self.quantile:g}", value, typical, _brief(self.certain) or nothing, f"{self.users:,}"
 
     def __repr__(self) -> str:
         shown = f"{self.value}"
@@ -427,11 +414,15 @@ class Estimate:
 
     def _known(self) -> str:
         """How far off it may be, in a few words; the whole sentences are those of `typical` and `certain`."""
-        typical, certain = self._typical_words(), self._certain_words()
-        if isinstance(self.typical, Typical):
-            typical = f"typically {typical}"
-        nothing = "these reports say next to nothing" if self._says_nothing() else ""
-        return ", ".join(part for part in (typical, f"certain {certain}" if certain else "", nothing) if part)
+        said = []
+        if self.typical is not None:
+            said.append(f"{'typically ' if isinstance(self.typical, Typical) else ''}{self.typical.brief()}")
+        if self.certain is not None:
+            said.append(f"certain {self.certain.brief()}")
+        if self.too_few:
+            said.append("these reports say next to nothing")
+        return ", ".join(said)
 
-    def _says_nothing(self) -> bool:
-        return any(note.endswith(SAYS_NOTHING) for note in self.notes)
+
+def _brief(said: Certain | Typical | Lump | None) -> str:
+    return "" if said is None else said.brief()

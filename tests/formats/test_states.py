@@ -20,7 +20,7 @@ CASES: dict[str, Any] = json.loads(FILE.read_text())
 
 
 def without_stacks(case: Any) -> Any:
-    """BayesLearn's stacks were written in blocks then, and are written as plain pieces now; what follows is equal."""
+    """BayesLearn wrote its stacks in blocks then, and writes plain pieces now; what follows from them is equal."""
     case = copy.deepcopy(case)
     for form in (case["midway"]["state"], case["end"]["state"]):
         if "thresholds" not in form["progress"].get("posterior", {"thresholds": ()}):

@@ -13,7 +13,7 @@ import privquant as pq
 from privquant._numba import HAVE_NUMBA
 from privquant.errors import InvalidInput
 from privquant.lab.rehearsal import rehearsed
-from privquant.planning.paces import Pace
+from privquant.planning.asking import AskingSchedule
 from privquant.planning.pilot import Pilot, pilot_of
 from privquant.planning.simulated import RUNS, runs_by_default
 from privquant.planning.solving import Job
@@ -51,29 +51,29 @@ def test_quartiles_are_planned_without_simulating():
 
 
 @pytest.mark.parametrize(
-    "pace",
+    "schedule",
     [{"rounds": 12}, {"in_flight": 100}, {"trust": "shuffle", "delta": 1e-6}, {"interval": 0.9}],
     ids=["rounds", "in flight", "shuffled", "interval"],
 )
-def test_every_pace_is_simulated(pace):
+def test_every_schedule_is_simulated(schedule):
     """By other draws of the people than the plan's, 100 runs keep alpha as often as is said, but for three standard
     errors of both together (1 in 370)."""
     asked = ASKED | {"users": 400, "epsilon": 2.0}
-    plan = pq.plan(**asked, **pace, pilot=PILOT, simulate=300)
+    plan = pq.plan(**asked, **schedule, pilot=PILOT, simulate=300)
     (target,) = plan.targets
     assert "simulated" in {row.kind for row in plan.rows}
     again = rehearsed(
         Job(
             size=0,
             quantiles=(0.5,),
-            delta=pace.get("delta"),
-            pace=Pace((), pace.get("interval"), pace.get("rounds"), pace.get("in_flight")),
+            delta=schedule.get("delta"),
+            schedule=AskingSchedule(**{name: schedule.get(name) for name in ("interval", "rounds", "in_flight")}),
             pilot=Pilot(PILOT.astype(np.int64), pq.Integers(*DOMAIN)),
             simulate=100,
         ),
         users=400,
         epsilon=2.0,
-        trust=pace.get("trust", "local"),
+        trust=schedule.get("trust", "local"),
         seed=2,
     )
     error = math.sqrt(target.success * (1 - target.success) * (1 / 300 + 1 / 100))
@@ -117,7 +117,7 @@ def test_what_is_simulated_by_default():
     job = Job(60_001, (0.5,), pilot=pilot_of(PILOT, pq.Integers(*DOMAIN)))
     assert runs_by_default(1e9, job) == (RUNS if HAVE_NUMBA else 0)
     assert runs_by_default(20_000, replace(job, pilot=None)) == 0
-    flying = replace(job, pace=Pace(in_flight=100))
+    flying = replace(job, schedule=AskingSchedule(in_flight=100))
     assert runs_by_default(2000, flying) == runs_by_default(1e9, job)
     assert runs_by_default(4000, flying) == runs_by_default(1e9, job) / 2
     assert runs_by_default(20_000, flying) == 0
@@ -209,9 +209,9 @@ def test_an_interval_costs_users_and_says_how_wide_it_is():
     assert plain.targets[0].width is None
 
 
-@pytest.mark.parametrize("pace", [{"rounds": 12}, {"in_flight": 1000}])
-def test_late_feedback_costs_users(pace):
-    plain, late = pq.plan(**ASKED), pq.plan(**ASKED, **pace)
+@pytest.mark.parametrize("schedule", [{"rounds": 12}, {"in_flight": 1000}])
+def test_late_feedback_costs_users(schedule):
+    plain, late = pq.plan(**ASKED), pq.plan(**ASKED, **schedule)
     assert late.value > plain.value
     assert {row.name.split(" (")[0] for row in late.rows if row.kind == "measured"} == {"isotonic search"}
     assert late.rows[-1].hardest is None

@@ -7,10 +7,10 @@ import pytest
 
 from privquant.errors import InvalidInput
 from privquant.lab.studies.calibration.law_fit import Counts, fitted
+from privquant.planning.asking import AskingSchedule
 from privquant.planning.calibration import CALIBRATED_DELTA, PRODUCTS, calibration, law_of
 from privquant.planning.law import FEW, Law, Run, features, normal_tail, unit
 from privquant.planning.limits import information_limit, limit_of_the_asked
-from privquant.planning.paces import Pace
 from privquant.planning.shuffled_coins import coin_of_round, liars_face, shuffled_kappa
 from privquant.privacy.shuffle import local_epsilon
 from privquant.protocols.isotonic.shuffled import shuffled_isotonic
@@ -120,10 +120,14 @@ def test_every_pace_costs_users():
     table = calibration("isotonic/local")
     at = {"users": 5000, "epsilon": 1.0, "confidence": 0.9, "size": 2**20, "quantile": 0.5}
     plain = table.error(**at)
-    for pace in (Pace(quantiles=(0.25, 0.5, 0.9)), Pace(interval=0.95), Pace(rounds=10), Pace(in_flight=1000)):
-        assert table.error(**at, pace=pace) > 1.02 * plain, pace
-    assert table.error(**at, pace=Pace(rounds=10)) > table.error(**at, pace=Pace(rounds=100))
-    assert table.error(**at, pace=Pace(in_flight=2000)) > table.error(**at, pace=Pace(in_flight=50))
+
+    def error(**schedule):
+        return table.error(**at, schedule=AskingSchedule(**schedule))
+
+    for schedule in ({"quantiles": (0.25, 0.5, 0.9)}, {"interval": 0.95}, {"rounds": 10}, {"in_flight": 1000}):
+        assert error(**schedule) > 1.02 * plain, schedule
+    assert error(rounds=10) > error(rounds=100)
+    assert error(in_flight=2000) > error(in_flight=50)
 
 
 def test_a_law_of_another_form_is_refused():

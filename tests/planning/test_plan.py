@@ -9,7 +9,7 @@ from privquant.domain import Integers
 from privquant.errors import InvalidInput
 from privquant.planning import limits
 from privquant.planning.calibration import calibrated
-from privquant.planning.plan import plan
+from privquant.plans import plan
 
 DOMAIN = Integers(0, 2**20 - 1)
 FULL = {"users": 5000, "alpha": 0.03, "epsilon": 1.0, "confidence": 0.9}

@@ -10,7 +10,15 @@ import pytest
 from privquant.errors import InvalidInput
 from privquant.privacy import shuffle
 from privquant.privacy.coin import Coin
-from privquant.privacy.comparison import coin_noise, ladder, saving, savings, users_needed, verdicts, whole_error
+from privquant.privacy.comparison import (
+    coin_noise,
+    coins_by_method,
+    epsilons_by_method,
+    saving,
+    savings,
+    users_needed,
+    whole_error,
+)
 
 
 def test_coin_noise_is_the_spread_of_a_simulated_batch() -> None:
@@ -28,9 +36,11 @@ def test_coin_noise_is_the_spread_of_a_simulated_batch() -> None:
     ("epsilon", "exact", "lemma"), [(0.1, 47.5, 398.0), (0.5, 11.6, 80.0), (1.0, 7.0, 40.0), (2.0, 4.9, 20.0)]
 )
 def test_the_published_noise_in_users(epsilon: float, exact: float, lemma: float) -> None:
-    rungs = {r.method: r for r in ladder(epsilon=epsilon, delta=1e-8, batch=10**10, methods=("exact", "lemma"))}
-    assert rungs["exact"].noise_users == pytest.approx(exact, abs=0.06)
-    assert rungs["lemma"].noise_users == pytest.approx(lemma, abs=0.5)
+    results = {
+        r.method: r for r in coins_by_method(epsilon=epsilon, delta=1e-8, batch=10**10, methods=("exact", "lemma"))
+    }
+    assert results["exact"].noise_users == pytest.approx(exact, abs=0.06)
+    assert results["lemma"].noise_users == pytest.approx(lemma, abs=0.5)
 
 
 def test_fewer_users_at_large_batches() -> None:
@@ -69,12 +79,14 @@ def test_exact_accounting_saves_nothing_against_itself() -> None:
     assert row.ratio == pytest.approx(1.0, abs=2e-3)
 
 
-def test_the_ladder_and_the_verdicts_agree() -> None:
-    rungs = ladder(epsilon=1.0, delta=1e-6, batch=10_000)
-    for rung in rungs:
-        found = {v.method: v for v in verdicts(local_epsilon=rung.local_epsilon, delta=1e-6, batch=10_000)}
-        assert found[rung.method].epsilon <= 1.0
-        assert found[rung.method].epsilon == pytest.approx(1.0, rel=2e-3)
+def test_coins_and_epsilons_by_method_agree() -> None:
+    results = coins_by_method(epsilon=1.0, delta=1e-6, batch=10_000)
+    for result in results:
+        found = {
+            v.method: v for v in epsilons_by_method(local_epsilon=result.local_epsilon, delta=1e-6, batch=10_000)
+        }
+        assert found[result.method].epsilon <= 1.0
+        assert found[result.method].epsilon == pytest.approx(1.0, rel=2e-3)
 
 
 def test_a_noise_nobody_can_reach_is_refused() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from privquant.errors import InvalidInput
 from privquant.lab.studies import style
 from privquant.lab.studies.paper.accounting import METHODS as SHOWN
-from privquant.privacy.comparison import Saving, ladder
+from privquant.privacy.comparison import Saving, coins_by_method
 from privquant.privacy.shuffle import METHODS
 
 
@@ -38,12 +38,14 @@ def curves(file: Path, *, epsilon: float, delta: float, batch: int, points: int 
     with _figure(2, file) as (figure, (left, right)):
         top = max(batch, 10_000) * 100
         sizes = sorted({round(100 * (top / 100) ** (k / (points - 1))) for k in range(points)})
-        found = {size: {r.method: r for r in ladder(epsilon=epsilon, delta=delta, batch=size)} for size in sizes}
+        found = {
+            size: {r.method: r for r in coins_by_method(epsilon=epsilon, delta=delta, batch=size)} for size in sizes
+        }
         for method in METHODS:
-            rungs = [found[size][method] for size in sizes]
+            results = [found[size][method] for size in sizes]
             label, look = SHOWN[method]
-            left.plot(sizes, [r.local_epsilon for r in rungs], label=label, **look.line())
-            right.plot(sizes, [r.noise_users for r in rungs], label=label, **look.line())
+            left.plot(sizes, [r.local_epsilon for r in results], label=label, **look.line())
+            right.plot(sizes, [r.noise_users for r in results], label=label, **look.line())
         right.set_yscale("log")
         for axes, label in ((left, "largest local ε allowed"), (right, "coin noise (sd, users)")):
             axes.set_xscale("log")

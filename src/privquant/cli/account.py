@@ -58,15 +58,17 @@ def account(
 
     chosen = 1.0 if epsilon is None else epsilon
     if local_epsilon is None:
-        rungs = comparison.ladder(epsilon=chosen, delta=delta, batch=batch, cap=cap, colluding=colluding, rtol=rtol)
+        results = comparison.coins_by_method(
+            epsilon=chosen, delta=delta, batch=batch, cap=cap, colluding=colluding, rtol=rtol
+        )
         title = f"The most honest coin for epsilon {chosen:g}, delta {delta:g} in a batch of {batch:,}"
         title += "" if cap is None else f", local epsilon at most {cap:g}"
     else:
-        rungs = comparison.verdicts(
+        results = comparison.epsilons_by_method(
             local_epsilon=local_epsilon, delta=delta, batch=batch, colluding=colluding, rtol=rtol
         )
         title = f"What a coin of local epsilon {local_epsilon:g} promises in a batch of {batch:,}, delta {delta:g}"
-    exact = rungs[0]
+    exact = results[0]
     statement = shuffle.guarantee(
         local_epsilon=exact.local_epsilon,
         batch=batch,
@@ -84,7 +86,7 @@ def account(
             "delta": delta,
             "batch": batch,
             "honest": shuffle.at_worst(batch, colluding, delta)[0],
-            "methods": [rung.to_dict() for rung in rungs],
+            "methods": [result.to_dict() for result in results],
             "guarantee": statement.to_dict(),
         }
         print(json.dumps(found, indent=2))
@@ -93,11 +95,11 @@ def account(
 
     console = Console()
     shown = {
-        "method": [rung.method for rung in rungs],
-        "epsilon": [f"{rung.epsilon:.6g}" for rung in rungs],
-        "local epsilon": [f"{rung.local_epsilon:.6g}" for rung in rungs],
-        "coin noise, users": [f"{rung.noise_users:.4g}" for rung in rungs],
-        "coin noise, points": [f"{100 * rung.noise:.3g}" for rung in rungs],
+        "method": [result.method for result in results],
+        "epsilon": [f"{result.epsilon:.6g}" for result in results],
+        "local epsilon": [f"{result.local_epsilon:.6g}" for result in results],
+        "coin noise, users": [f"{result.noise_users:.4g}" for result in results],
+        "coin noise, points": [f"{100 * result.noise:.3g}" for result in results],
     }
     console.print(table_of(title, shown, texts=("method",)))
     if colluding:

@@ -71,7 +71,7 @@ def plan(
 
     Solves for the missing one, for every protocol and trust model side by side.
     """
-    from privquant.planning.plan import plan as solve
+    from privquant.plans import plan as solve
 
     found = solve(
         domain=domain_of(low, high, bins, log),

@@ -15,7 +15,7 @@ from privquant.lab.experiment.runner import run_cells
 from privquant.lab.experiment.template import Registered, Shuffled, Template
 from privquant.lab.sample import Draw, Sample
 from privquant.lab.schedule import SUGGESTED, Schedule
-from privquant.planning.paces import SPREAD
+from privquant.planning.asking import SPREAD
 from privquant.planning.solving import Job
 
 SEED = 1
@@ -52,8 +52,8 @@ def rehearsed(
 ) -> Outcome:
     """The job's runs, in this process and always the same; ranks are those among the people asked."""
     assert job.pilot is not None
-    schedule = Schedule.of(rounds=job.pace.rounds, in_flight=job.pace.in_flight)
-    options = {} if job.pace.interval is None else {"interval": job.pace.interval}
+    schedule = Schedule.of(rounds=job.schedule.rounds, in_flight=job.schedule.in_flight)
+    options = {} if job.schedule.interval is None else {"interval": job.schedule.interval}
     if schedule != SUGGESTED:
         options["spread"] = SPREAD
     template: Template = Registered("isotonic", epsilon, job.quantiles, tuple(options.items()))

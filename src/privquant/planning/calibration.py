@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict, Unpack
 
 from privquant.errors import InvalidInput
+from privquant.planning.asking import PLAIN, AskingSchedule, halved, width_within
 from privquant.planning.law import CLIFF, COMPANY, FEW, FORM, SMOOTH, Law, Run
 from privquant.planning.limits import kappa_of
-from privquant.planning.paces import AT_LEISURE, Pace, halved, width_within
 from privquant.planning.shuffled_coins import shuffled_kappa
 
 PRODUCTS = {"smooth": SMOOTH, "few": FEW, "cliff": CLIFF, "company": COMPANY}
@@ -39,14 +39,14 @@ CALIBRATED_DELTA = 1e-8
 
 
 class Setting(TypedDict):
-    """What a law is asked about. delta: of the shuffle model. pace: at leisure unless given."""
+    """What a law is asked about. delta: of the shuffle model. schedule: `PLAIN` unless given."""
 
     users: float
     epsilon: float
     quantile: float
     size: int
     delta: NotRequired[float]
-    pace: NotRequired[Pace]
+    schedule: NotRequired[AskingSchedule]
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Calibration:
         if population:
             run = run._replace(share=0.0)
         laws = [self.laws[name] for name in KINDS[: KINDS.index(kind) + 1] if name in self.laws]
-        if setting.get("pace", AT_LEISURE).quantiles:
+        if setting.get("schedule", PLAIN).quantiles:
             laws = [replace(law, company=tuple(self.costs["quantiles"]["company"]["coefficients"])) for law in laws]
         return max(law.failure(below, above, run, ties=ties) for law in laws)
 
@@ -116,10 +116,11 @@ class Calibration:
         return width_within(self.width, self._run(setting), interval, chance)
 
     def _run(self, setting: Setting) -> Run:
-        users, pace = setting["users"], setting.get("pace", AT_LEISURE)
+        users, schedule = setting["users"], setting.get("schedule", PLAIN)
         bits = math.log2(max(setting["size"], 2))
-        run = Run(users, self.kappa(setting), setting["quantile"], bits, max(bits, 1.0) ** self.stretch, pace.share)
-        return run if pace.plain else run._replace(users=pace.own_users(run, self.costs))
+        stretch = max(bits, 1.0) ** self.stretch
+        run = Run(users, self.kappa(setting), setting["quantile"], bits, stretch, schedule.share)
+        return run if schedule.plain else run._replace(users=schedule.own_users(run, self.costs))
 
 
 def law_of(form: Mapping[str, Any]) -> Law:

@@ -7,11 +7,14 @@ and are never put in each other's words.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
 from privquant.arrays import Floats
-from privquant.error_words import finite
-from privquant.messages import Certain, Lump, Typical
+from privquant.domain import Domain
+from privquant.error_words import Certain, Lump, Typical, finite
 from privquant.protocols.isotonic import certain as certainty
 from privquant.protocols.isotonic import typical as experience
 from privquant.protocols.isotonic.epochs import ANCHOR, BULK, KINDS, SEARCH
@@ -40,28 +43,33 @@ def certain_of(protocol: Isotonic, quantile: float, answer: int) -> Certain | No
     )
     if found is None:
         return None
-    low = None if found.low < 0 else finite(protocol.domain.lower_edge(found.low))
-    high = None if found.high < 0 else finite(protocol.domain.value(found.high))
-    if low is None and high is None:
-        return None
-    return Certain(quantile, low, high, found.within, found.confidence)
+    low, high = (finite(value) for value in _values(found, protocol.domain).values())
+    return None if low is None and high is None else replace(found, low=low, high=high)
 
 
 def typical_of(protocol: Isotonic, quantile: float, answer: int) -> Typical | Lump | None:
     """What is typical of the answer on smooth data, or where the data are lumpy; None from too few reports."""
     if protocol.heard == 0 or protocol.domain.size == 1:
         return None
-    boosted = protocol.course.bulk > 0 and bool(is_extreme(quantile))
+    boosted = protocol.run_plan.bulk > 0 and bool(is_extreme(quantile))
     part = 1.0 / len(protocol.quantiles)
     found = experience.typical(protocol.table, protocol.search, quantile, boosted, answer, part=part, people=True)
-    domain = protocol.domain
-    if isinstance(found, experience.Lump):
-        return Lump(domain.lower_edge(found.low), domain.value(found.high), found.jump)
-    most = max(quantile, 1.0 - quantile)
-    if found is None or found.within >= most:
-        return None  # any rank would be within it
-    if_lumpy = found.if_lumpy if found.if_lumpy < most else None
-    return Typical(quantile, domain.lower_edge(found.low), domain.value(found.high), found.within, if_lumpy)
+    if isinstance(found, Typical):
+        most = max(quantile, 1.0 - quantile)
+        if found.within >= most:
+            return None  # any rank would be within it
+        if found.if_lumpy is not None and found.if_lumpy >= most:
+            found = replace(found, if_lumpy=None)
+    return None if found is None else replace(found, **_values(found, protocol.domain))
+
+
+def _values(found: Certain | Typical | Lump, domain: Domain) -> dict[str, Any]:
+    """The values of the indices between which something is said; None where there is no bound."""
+    low, high = found.low, found.high
+    return {
+        "low": None if low is None else domain.lower_edge(int(low)),
+        "high": None if high is None else domain.value(int(high)),
+    }
 
 
 def counted_phases(protocol: Isotonic) -> set[int]:
@@ -71,11 +79,11 @@ def counted_phases(protocol: Isotonic) -> set[int]:
     are follows from the plan and from how many were heard, not from what they answered.
     """
     if protocol.rounds is None:
-        epochs = protocol.course.epochs
+        epochs = protocol.run_plan.epochs
         return {SEARCH + KINDS * epoch for epoch in range(int(certainty.OPENING * epochs), max(epochs, 1))}
     found, asked = set(), 0
     for number, (size, _) in enumerate(protocol.rounds, start=1):
-        if asked >= max(certainty.OPENING * protocol.users, protocol.course.bulk):
+        if asked >= max(certainty.OPENING * protocol.users, protocol.run_plan.bulk):
             found.add(number)
         asked += size
     return found
@@ -83,7 +91,7 @@ def counted_phases(protocol: Isotonic) -> set[int]:
 
 def _own_counts(protocol: Isotonic, quantile: float) -> list[tuple[int, int, int, int]]:
     """(row of the coin, threshold, reports, ones) of the counted reports asked by the search for this quantile."""
-    arm = protocol.course.roles * protocol.quantiles.index(quantile)
+    arm = protocol.run_plan.roles * protocol.quantiles.index(quantile)
     rows = {coin: row for row, coin in enumerate(sorted(protocol.coins()))}
     counted = counted_phases(protocol)
     return [
@@ -99,12 +107,12 @@ def _most(protocol: Isotonic, quantile: float) -> Floats | None:
     Where no anchor fits the search asks instead, and a bulk phase that is not believed is asked again: both follow
     from what was heard, so the number counted does too. This one does not.
     """
-    if protocol.course.epochs == 0:
+    if protocol.run_plan.epochs == 0:
         return None
-    arm = protocol.course.roles * protocol.quantiles.index(quantile)
+    arm = protocol.run_plan.roles * protocol.quantiles.index(quantile)
     counted = counted_phases(protocol)
     anchors = {phase - SEARCH + ANCHOR for phase in counted}
-    found, bulk = 0, -protocol.course.bulk
+    found, bulk = 0, -protocol.run_plan.bulk
     for (phase, asked_by, _, _), reports, _ in protocol.counts():
         if asked_by == arm and (phase in counted or phase in anchors):
             found += reports

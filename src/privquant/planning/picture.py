@@ -10,12 +10,13 @@ matplotlib is loaded only here, and only when a picture is asked for.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from privquant.domain import Domain
-from privquant.errors import InvalidInput, MissingDependency
-from privquant.messages import Estimate, Record, Typical
+from privquant.errors import MissingDependency
+from privquant.messages import Estimate, Typical
 from privquant.privacy.coin import Coin
 from privquant.protocols.isotonic.curve import curve_crossing, fit_curve, weighed_reports
 from privquant.protocols.isotonic.prior import prior_mass
@@ -40,55 +41,52 @@ class Point(NamedTuple):
     reports: int
 
 
-def draw(estimate: Estimate, ax: Any = None) -> Any:
-    """What `Estimate.plot` promises."""
-    record = estimate.record
-    if record is None:
-        raise InvalidInput(f"there is nothing to plot: {_why_not(estimate)}")
-    try:
-        from matplotlib import pyplot
-    except ImportError:
-        raise MissingDependency("plotting an estimate", "matplotlib", "lab") from None
-    protocol = from_state(record.state)
-    assert isinstance(protocol, Isotonic)
-    low, high = _window(protocol, estimate)
-    below, ours = None, ax is None
-    if ours:
-        if record.order is None:
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a run of isotonic search heard, kept so that it can be drawn.
+
+    state: the protocol's `state()`, its settings and its counts.
+    order: the thresholds of this quantile's search in the order in which each was first heard; None where that is
+           not known, because the run was taken up from a state.
+    """
+
+    state: Mapping[str, Any]
+    order: tuple[int, ...] | None
+
+    def draw(self, estimate: Estimate, ax: Any = None) -> Any:
+        """What `Estimate.plot` promises."""
+        try:
+            from matplotlib import pyplot
+        except ImportError:
+            raise MissingDependency("plotting an estimate", "matplotlib", "lab") from None
+        protocol = from_state(self.state)
+        assert isinstance(protocol, Isotonic)
+        low, high = _window(protocol, estimate)
+        below, ours = None, ax is None
+        if ours and self.order is None:
             _, ax = pyplot.subplots(figsize=(6.4, 4.2), layout="constrained")
-        else:
+        elif ours:
             _, (ax, below) = pyplot.subplots(
                 2, 1, figsize=(6.4, 6.4), layout="constrained", gridspec_kw={"height_ratios": (2.4, 1)}
             )
-    _across(ax, protocol.domain, low, high)
-    _draw_reports(ax, protocol, estimate, low, high)
-    _draw_answer(ax, estimate)
-    ax.set_ylabel("share of users at or below")
-    ax.set_title(
-        f"quantile {estimate.quantile:g}: {estimate.cells()[1]}, from {estimate.users:,} users",
-        loc="left",
-        fontsize=10,
-    )
-    if ours:
-        ax.figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
-    else:  # a rising curve leaves these corners free
-        ax.legend(loc="lower right" if estimate.quantile >= 0.5 else "upper left", fontsize=7.5, framealpha=0.85)
-    if below is not None:
-        _draw_search(below, protocol.domain, estimate, record)
-    return ax
-
-
-def _why_not(estimate: Estimate) -> str:
-    if estimate.value is None:
-        return "this estimate has no answer"
-    if estimate.protocol != Isotonic.name:
-        return (
-            f"only isotonic search keeps its reports by threshold, and this is an estimate of {estimate.protocol!r}"
+        _across(ax, protocol.domain, low, high)
+        _draw_reports(ax, protocol, estimate, low, high)
+        _draw_answer(ax, estimate)
+        ax.set_ylabel("share of users at or below")
+        ax.set_title(
+            f"quantile {estimate.quantile:g}: {estimate.cells()[1]}, from {estimate.users:,} users",
+            loc="left",
+            fontsize=10,
         )
-    return (
-        "this estimate came without the counts of its run, which pq.quantile, pq.run and "
-        "pq.stated(estimate, protocol) keep"
-    )
+        if ours:
+            ax.figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
+        else:  # a rising curve leaves these corners free
+            ax.legend(
+                loc="lower right" if estimate.quantile >= 0.5 else "upper left", fontsize=7.5, framealpha=0.85
+            )
+        if below is not None and self.order:
+            _draw_search(below, protocol.domain, estimate, self.order)
+        return ax
 
 
 # -- what is drawn -------------------------------------------------------------------------------------------
@@ -179,7 +177,7 @@ def fitted_shares(protocol: Isotonic, quantile: float, indices: Sequence[int]) -
     if not protocol.smooth or protocol.domain.size == 1 or protocol.heard == 0:
         return None
     table, search = protocol.table, protocol.search
-    boosted = protocol.course.bulk > 0 and bool(is_extreme(quantile))
+    boosted = protocol.run_plan.bulk > 0 and bool(is_extreme(quantile))
     origin, low, high = answer_window(table, search, quantile, boosted)
     if curve_crossing(table, search, quantile, origin, low, high) < 0:
         return None
@@ -215,9 +213,7 @@ def _draw_answer(ax: Any, estimate: Estimate) -> None:
         )  # fmt: skip
 
 
-def _draw_search(ax: Any, domain: Domain, estimate: Estimate, record: Record) -> None:
-    order = record.order
-    assert order
+def _draw_search(ax: Any, domain: Domain, estimate: Estimate, order: tuple[int, ...]) -> None:
     values = [_value(domain, threshold) for threshold in order]
     _across(ax, domain, min(order), max(order))
     ax.plot(values, range(1, len(values) + 1), ".-", color=_REPORTS, markersize=3, linewidth=0.5)
@@ -233,7 +229,7 @@ def _draw_search(ax: Any, domain: Domain, estimate: Estimate, record: Record) ->
 
 def _window(protocol: Isotonic, estimate: Estimate) -> tuple[int, int]:
     """The indices between which this quantile's search asked most, with the answer, and its ranges if they fit."""
-    which, roles = protocol.quantiles.index(estimate.quantile), protocol.course.roles
+    which, roles = protocol.quantiles.index(estimate.quantile), protocol.run_plan.roles
     own = sorted(
         (threshold, reports) for (_, arm, _, threshold), reports, _ in protocol.counts() if arm // roles == which
     )
@@ -287,7 +283,7 @@ def _drawable(low: float | None, high: float | None, ax: Any) -> tuple[float, fl
 
 
 def drawing(protocol: Isotonic, estimate: Estimate) -> dict[str, list[list[float]]]:
-    """What `draw` draws around the answer, as numbers for a page that draws it itself.
+    """What `Record.draw` draws around the answer, as numbers for a page that draws it itself.
 
     `points` are pooled reports (value, share of users at or below it, standard error, reports), `curve` is the
     fitted one (value, share); both are empty before there is anything to draw.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,16 +78,14 @@ class Pilot:
         return self.domain.value(int(values[most])), float(counts[most]) / self.users
 
 
-def pilot_of(given: Any, domain: Domain) -> Pilot:
-    """A pilot from a column of values, the name of a file of them, or of a shape of the lab."""
-    if isinstance(given, Pilot):
-        return given
-    if isinstance(given, str) or hasattr(given, "__fspath__"):
-        # The lab lies above the planner, and is asked only by name.
-        found = import_module("privquant.lab.data.pilots").indices_of(given, domain)
-    else:
-        found = to_indices(given, domain, outside="clamp", missing="drop", fractions="round").indices
-    indices = np.sort(found)
-    if indices.size < FEWEST:
-        raise InvalidInput(f"a pilot has at least {FEWEST} values, got {indices.size}")
-    return Pilot(indices, domain)
+def pilot_of(values: Any, domain: Domain) -> Pilot:
+    """A pilot from a column of values; those that are missing are left out."""
+    column = to_indices(values, domain, outside="clamp", missing="drop", fractions="round")
+    return pilot_of_indices(column.indices, domain)
+
+
+def pilot_of_indices(found: Ints, domain: Domain) -> Pilot:
+    """A pilot from domain indices in any order."""
+    if found.size < FEWEST:
+        raise InvalidInput(f"a pilot has at least {FEWEST} values, got {found.size}")
+    return Pilot(np.sort(found), domain)

@@ -49,7 +49,7 @@ def on_the_pilot(row: PlanRow, value: float | None) -> PlanRow:
 
 
 def rows_of(unknown: str, given: dict[str, float], job: Job, trust: str | None) -> tuple[PlanRow, ...]:
-    """The rows of one trust model, or of all; those that were not measured at this job's pace are left out."""
+    """The rows of one trust model, or of all; those that were not measured at this job's schedule are left out."""
     every = [*bounds(unknown, given, job), *_measured(unknown, given, job, trust)]
     return tuple(row for row in every if trust is None or row.trust == trust)
 
@@ -71,7 +71,7 @@ def bounds(unknown: str, given: dict[str, float], job: Job) -> list[PlanRow]:
     two, three = ("alpha", "epsilon"), ("alpha", "epsilon", "confidence")
     held = "you hold the data: OpenDP"
     central = bound(held, "central", "sufficient", limits.central_users, *three, size=big, many=len(job.quantiles))
-    if not job.pace.plain:
+    if not job.schedule.plain:
         return [central]
     return [
         bound("information limit", "local", "limit", limits.information_limit, *three, quantile=q),
@@ -90,9 +90,9 @@ def _measured(unknown: str, given: dict[str, float], job: Job, trust: str | None
     for name in calibrated(job.source):
         protocol, model = name.split("/", 1)
         its_trust, _, method = model.partition("-")
-        if trust not in (None, its_trust) or (not job.pace.plain and name != f"{DEFAULT_PROTOCOL}/local"):
+        if trust not in (None, its_trust) or (not job.schedule.plain and name != f"{DEFAULT_PROTOCOL}/local"):
             continue
-        kinds = job.table(name).kinds if job.pace.plain else ("typical",)
+        kinds = job.table(name).kinds if job.schedule.plain else ("typical",)
         found = {kind: solve(unknown, given, by_measurement(name, kind, job)) for kind in kinds}
         shown = protocol_class(protocol).title + (" (the default)" if protocol == DEFAULT_PROTOCOL else "")
         rows.append(

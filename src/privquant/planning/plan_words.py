@@ -114,9 +114,9 @@ def _quantiles(job: Job) -> str:
 
 def _how(job: Job) -> str:
     words = (
-        (job.pace.interval, " with a {:.0%} certified interval"),
-        (job.pace.rounds, " in {} rounds"),
-        (job.pace.in_flight, " with {:,} in flight"),
+        (job.schedule.interval, " with a {:.0%} certified interval"),
+        (job.schedule.rounds, " in {} rounds"),
+        (job.schedule.in_flight, " with {:,} in flight"),
     )
     return "".join(said.format(number) for number, said in words if number is not None)
 
@@ -131,10 +131,10 @@ def details(targets: tuple[Target, ...], job: Job, unit: str) -> Iterator[str]:
         parts.append(f"up to {100 * target.alpha:.2g} points in {100 * target.success:.3g} %")
         if job.pilot is not None:
             parts.append(_range(target, unit))
-        if job.pace.interval is not None:
+        if job.schedule.interval is not None:
             wide = "open at an end" if target.width is None else f"at most {100 * target.width:.2g} points wide"
             parts.append(f"certified intervals {wide} in half of the collections")
-        if many or job.pilot is not None or job.pace.interval is not None:
+        if many or job.pilot is not None or job.schedule.interval is not None:
             yield f"{target.quantile:g} quantile: {', '.join(parts)}."
 
 

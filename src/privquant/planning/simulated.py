@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
 from statistics import NormalDist
 from typing import Any
 
@@ -40,15 +39,19 @@ _RISE = 0.3
 _LARGE_EPSILON = 5.0
 _LAST_DIGIT = 1e-9
 
+Rehearse = Callable[[Job, int, float, str, bool], Any]
+"""The outcome of a job's runs with so many users, at an epsilon, under a trust, and whether progress is shown; the
+lab, which lies above the planner, has it (`privquant.lab.rehearsal`)."""
+
 Rehearsals = Callable[[int, float], Any]
-"""The outcome of the job's runs with so many users at an epsilon."""
+"""The outcome of this job's runs with so many users at an epsilon."""
 
 
 def runs_by_default(users: float, job: Job) -> int:
     """How many runs are simulated unless told otherwise: what is soon done where numba compiles, none where not."""
     if job.pilot is None or not HAVE_NUMBA:
         return 0
-    runs = RUNS if job.pace.in_flight is None else min(RUNS, math.floor(_IN_FLIGHT / users))
+    runs = RUNS if job.schedule.in_flight is None else min(RUNS, math.floor(_IN_FLIGHT / users))
     return runs if runs >= _FEWEST else 0
 
 
@@ -58,13 +61,17 @@ def beginning(unknown: str, by_law: float | None) -> float | None:
 
 
 def simulated(
-    unknown: str, given: dict[str, float], job: Job, trust: str, begin: float
+    unknown: str, given: dict[str, float], job: Job, trust: str, begin: float, run: Rehearse
 ) -> tuple[float | None, tuple[Target, ...]]:
     """The missing number, and what each quantile reaches with it; None and nothing where no value was found.
 
     begin: about what it is.
     """
-    rehearse = _rehearsals(job, trust)
+
+    @cache
+    def rehearse(users: int, epsilon: float) -> Any:
+        return run(job, users, epsilon, trust, sys.stderr.isatty())
+
     full = {**given, unknown: begin}
     if unknown in ("users", "epsilon"):
         found = _cheapest(unknown, given, job, rehearse, begin)
@@ -79,17 +86,6 @@ def simulated(
     elif unknown == "confidence":
         full[unknown] = min(target.success for target in targets)
     return full[unknown], targets
-
-
-def _rehearsals(job: Job, trust: str) -> Rehearsals:
-    # The lab lies above the planner, and is asked only by name.
-    rehearsed = import_module("privquant.lab.rehearsal").rehearsed
-
-    @cache
-    def rehearse(users: int, epsilon: float) -> Any:
-        return rehearsed(job, users=users, epsilon=epsilon, trust=trust, progress=sys.stderr.isatty())
-
-    return rehearse
 
 
 def _cheapest(unknown: str, given: dict[str, float], job: Job, rehearse: Rehearsals, begin: float) -> float | None:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from privquant.planning.asking import PLAIN, AskingSchedule
 from privquant.planning.calibration import CALIBRATED_DELTA, Calibration, Setting, calibration
-from privquant.planning.paces import AT_LEISURE, Pace
 from privquant.planning.pilot import Pilot
 from privquant.validation import check_choice
 
@@ -33,14 +33,14 @@ Holds = Callable[[dict[str, float]], bool]
 class Job:
     """What is to be collected, beside the four numbers.
 
-    size: of the domain. delta: of shuffled rows. pace: how it is asked. source: a calibration of one's own.
+    size: of the domain. delta: of shuffled rows. schedule: how it is asked. source: a calibration of one's own.
     simulate: how many times the job is run on people drawn from the pilot.
     """
 
     size: int
     quantiles: tuple[float, ...]
     delta: float = CALIBRATED_DELTA
-    pace: Pace = AT_LEISURE
+    schedule: AskingSchedule = PLAIN
     pilot: Pilot | None = None
     source: str | Path | None = None
     simulate: int = 0
@@ -51,7 +51,7 @@ class Job:
     def setting(self, full: dict[str, float], q: float) -> Setting:
         """A full plan for one quantile of this job, as the laws are asked about it."""
         named: Setting = {"users": full["users"], "epsilon": full["epsilon"], "quantile": q, "size": self.size}
-        return {**named, "delta": self.delta, "pace": self.pace}
+        return {**named, "delta": self.delta, "schedule": self.schedule}
 
 
 def solve(unknown: str, given: dict[str, float], holds: Holds) -> float | None:

@@ -16,9 +16,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from privquant.messages import SAYS_NOTHING, Estimate, Guarantee, Interval, Rank, Record
+from privquant.messages import Estimate, Guarantee, Interval, Rank
 from privquant.planning.calibration import CALIBRATED_DELTA, Setting, calibrated, calibration
 from privquant.planning.error_statements import CONFIDENCE, certain_of, typical_of
+from privquant.planning.picture import Record
 from privquant.privacy.coin import Coin
 from privquant.privacy.poisoning import breakdown, shift
 from privquant.privacy.shuffle import guarantee_of_rounds
@@ -62,7 +63,8 @@ def stated(estimate: Estimate, protocol: Protocol) -> Estimate:
     if protocol.believed().left_out:
         whole = _noted(whole, left_out_sentence(protocol))
     elif certain is None and typical is None and protocol.domain.size > 1:
-        whole = _noted(whole, f"{estimate.users:,} reports, asked like this, {SAYS_NOTHING}")
+        said = f"{estimate.users:,} reports, asked like this, say next to nothing about the quantile"
+        whole = replace(_noted(whole, said), too_few=True)
     return replace(whole, certain=certain, typical=typical, record=_record(protocol, estimate.quantile))
 
 
@@ -77,7 +79,7 @@ def stated_estimates(protocol: Protocol) -> list[Estimate]:
 
 def left_out_sentence(protocol: Isotonic) -> str:
     """What is to be said where a part of the run contradicts the others."""
-    judgement, epochs = protocol.believed().judgement, protocol.course.epochs
+    judgement, epochs = protocol.believed().judgement, protocol.run_plan.epochs
     reports = sum(n for (phase, *_), n, _ in protocol.counts() if phase // KINDS in judgement.dropped)
     where = ", ".join(str(epoch + 1) for epoch in judgement.dropped)
     often = (
@@ -94,7 +96,7 @@ def left_out_sentence(protocol: Isotonic) -> str:
 
 def _record(protocol: Isotonic, quantile: float) -> Record:
     """What `Estimate.plot` draws: all that was heard, and how the search for this quantile went."""
-    heard, roles = protocol.as_heard(), protocol.course.roles
+    heard, roles = protocol.as_heard(), protocol.run_plan.roles
     which = protocol.quantiles.index(quantile)
     if heard is None:
         return Record(protocol.state(), None)

@@ -61,9 +61,9 @@ def _target(unknown: str, full: dict[str, float], job: Job, trust: str, q: float
     alpha = reached(full["confidence"]) if unknown == "alpha" else full["alpha"]
     kept = 1.0 - failure(name, "typical", job, q, {**full, "alpha": alpha})
     width = None
-    if job.pace.interval is not None:
-        setting = replace(job, pace=replace(job.pace, interval=None)).setting(full, q)
-        width = job.table(name).interval_width(0.5, job.pace.interval, **setting)
+    if job.schedule.interval is not None:
+        setting = replace(job, schedule=replace(job.schedule, interval=None)).setting(full, q)
+        width = job.table(name).interval_width(0.5, job.schedule.interval, **setting)
     value = low = high = None
     if job.pilot is not None:
         value = job.pilot.quantile(q)

@@ -8,10 +8,10 @@ bisection on the exact tail.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from privquant.privacy.bisection import last_float
 from privquant.privacy.difference import Window, reach
 from privquant.privacy.log_binomial import log_pmf as log_pmf
 
@@ -70,6 +70,17 @@ def lower_tail(x: int, n: int, q: float) -> float:
     if x > n * q:
         return 1.0 - lower_tail(n - x - 1, n, 1.0 - q)
     return math.exp(log_pmf(x, n, q)) * (1.0 + tail_series(x, n, q / (1.0 - q)))
+
+
+def last_float(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """The largest x in [low, high] for which a condition that holds at low, and then no more, holds."""
+    if holds(high):
+        return high
+    while True:
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            return low
+        low, high = (middle, high) if holds(middle) else (low, middle)
 
 
 def upper_bound(successes: int, trials: int, error: float) -> float:

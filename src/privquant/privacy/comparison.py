@@ -32,7 +32,7 @@ def whole_error(local_epsilon: float, batch: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class MethodResult:
     """One method: the coin it allows, or the epsilon it gives to a coin; and the coin's noise."""
 
     method: str
@@ -45,7 +45,7 @@ class Rung:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def ladder(
+def coins_by_method(
     *,
     epsilon: float,
     delta: float,
@@ -54,13 +54,13 @@ def ladder(
     colluding: float = 0.0,
     rtol: float = 1e-3,
     methods: Iterable[str] = shuffle.METHODS,
-) -> list[Rung]:
+) -> list[MethodResult]:
     """For every method the most honest coin that keeps (epsilon, delta) in a batch.
 
-    Where the cap decides, a smaller epsilon is reached than asked for, and that is the one in the rung. A fraction
+    Where the cap decides, a smaller epsilon is reached than asked for, and the result has that one. A fraction
     `colluding` of all users, of whom the batch is a random part, is counted at its worst (see `shuffle.guarantee`).
     """
-    rungs = []
+    results = []
     honest, d = shuffle.at_worst(batch, colluding, delta)
     for method in methods:
         local = shuffle.local_epsilon(epsilon=epsilon, delta=d, batch=honest, method=method, cap=cap, rtol=rtol)
@@ -68,18 +68,18 @@ def ladder(
         if cap is not None and local >= cap:
             reached = shuffle.epsilon(local_epsilon=local, batch=honest, delta=d, method=method, rtol=rtol)
         noise = coin_noise(local, batch)
-        rungs.append(Rung(method, min(epsilon, reached), local, noise, noise * batch))
-    return rungs
+        results.append(MethodResult(method, min(epsilon, reached), local, noise, noise * batch))
+    return results
 
 
-def verdicts(
+def epsilons_by_method(
     *, local_epsilon: float, delta: float, batch: int, colluding: float = 0.0, rtol: float = 1e-3
-) -> list[Rung]:
+) -> list[MethodResult]:
     """For every method the epsilon it gives to a coin that is already chosen."""
     noise = coin_noise(local_epsilon, batch)
     honest, d = shuffle.at_worst(batch, colluding, delta)
     return [
-        Rung(
+        MethodResult(
             method,
             shuffle.epsilon(local_epsilon=local_epsilon, batch=honest, delta=d, method=method, rtol=rtol),
             local_epsilon,

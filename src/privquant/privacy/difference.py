@@ -11,8 +11,6 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from privquant.privacy.bisection import first_failure
-
 # The windows reach down to this tail at most: products of two such probabilities must not underflow.
 DEEPEST = 150.0
 
@@ -89,8 +87,31 @@ class Difference:
         rho = 1.0 + loss / gain
         # A normal law would turn here; where the law is far from normal the search walks on from it.
         guess = math.floor(centre - min(variance * math.log(rho), 2.0**60))
-        level = first_failure(lambda level: self.at(level + 1) > rho * self.at(level), *self._ends, guess)
+        level = _first_failure(lambda level: self.at(level + 1) > rho * self.at(level), *self._ends, guess)
         gained, lost = gain * self.at(level), loss * self.below(level)
         # Every term is a product of at most `steps` rounded factors and is added at most `steps` times.
         steps = len(self._ones) + len(self._zeros)
         return gained - lost, (8 * steps + 64) * _ULP * (gained + lost)
+
+
+def _first_failure(holds: Callable[[int], bool], low: int, high: int, guess: int) -> int:
+    """The smallest integer after low for which a condition that holds at low does not; it fails at high.
+
+    Steps from the guess grow fourfold, so that a good guess makes few looks.
+    """
+    probe = min(max(guess, low), high)
+    reach = 2
+    if probe > low and not holds(probe):
+        high = probe
+        while high - reach > low and not holds(high - reach):
+            high, reach = high - reach, 4 * reach
+        low = max(low, high - reach)
+    elif probe < high:
+        low = probe
+        while low + reach < high and holds(low + reach):
+            low, reach = low + reach, 4 * reach
+        high = min(high, low + reach)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return high

@@ -103,7 +103,7 @@ def look(cell, trials, seed, draw="empirical"):
         if said is None:
             found.append((True, True, calibrated, False, False, np.nan))
             continue
-        low, high = max(said.low, 0), said.high if said.high >= 0 else cell.size - 1
+        low, high = said.low or 0, cell.size - 1 if said.high is None else said.high
         lowest, highest = run.people_share(low - 1), run.people_share(high)
         people = lowest <= q + said.within + 1e-12 and highest >= q - said.within - 1e-12
         population = not (
@@ -117,7 +117,7 @@ def look(cell, trials, seed, draw="empirical"):
         elif q <= said.within:
             highest = run.people_share(run.answer)
         width = (highest - lowest + 2.0 * said.within) / rank_unit(heard, template.search.kappas, q)
-        found.append((people, population, calibrated, True, said.low >= 0 and said.high >= 0, width))
+        found.append((people, population, calibrated, True, said.low is not None and said.high is not None, width))
     columns = np.array(found, float)
     widths = columns[:, 5][~np.isnan(columns[:, 5])]
     return Seen(*columns[:, :5].mean(axis=0), float(np.median(widths)) if widths.size else np.nan)

@@ -83,11 +83,11 @@ def reported(cells, run, threshold, count, coin, rng):
 
 
 @njit(cache=True)
-def _hear(table, arrivals, search, course, row):
+def _hear(table, arrivals, search, plan, row):
     """Take in one row of a log, as the protocol does: what its epoch is believed to be worth."""
     phase = row[0]
-    if course.epochs == 0 or note(arrivals, row[3], phase, row[4], row[5]):
-        kind = phase % KINDS if course.epochs > 0 else phase
+    if plan.epochs == 0 or note(arrivals, row[3], phase, row[4], row[5]):
+        kind = phase % KINDS if plan.epochs > 0 else phase
         add_counts(table, search, row[2], -1, kind == BULK, row[3], row[4], row[5])
 
 
@@ -102,20 +102,20 @@ def _believe(table, arrivals, search):
 
 
 @njit(cache=True)
-def _batches(table, arrivals, cells, search, course, run, rng, log):
-    arms = np.empty(course.roles * course.quantiles.size, np.int64)
+def _batches(table, arrivals, cells, search, plan, run, rng, log):
+    arms = np.empty(plan.roles * plan.quantiles.size, np.int64)
     out = np.empty((3, MOST_ROWS), np.int64)
     asked = 0
     rows = 0
     for count in run.sizes:
-        if course.epochs > 0 and is_due(arrivals, asked, run.users):
+        if plan.epochs > 0 and is_due(arrivals, asked, run.users):
             judge(arrivals, table, search, asked, run.users)
-        kind = allocate(course, asked, in_bulk(arrivals) if course.epochs > 0 else asked, count, arms)
-        phase = phase_at(course, kind, asked)
+        kind = allocate(plan, asked, in_bulk(arrivals) if plan.epochs > 0 else asked, count, arms)
+        phase = phase_at(plan, kind, asked)
         first = rows
         for arm in range(arms.size):
             if arms[arm] > 0:
-                found = queries_for(table, search, course, phase, arm, asked, arms[arm], 0.5, out)
+                found = queries_for(table, search, plan, phase, arm, asked, arms[arm], 0.5, out)
                 for k in range(found):
                     log[rows, 0] = out[2, k]
                     log[rows, 1] = arm
@@ -126,30 +126,30 @@ def _batches(table, arrivals, cells, search, course, run, rng, log):
         for row in range(first, rows):
             log[row, 5] = reported(cells, run, log[row, 3], log[row, 4], 0, rng)
         for row in range(first, rows):
-            _hear(table, arrivals, search, course, log[row])
+            _hear(table, arrivals, search, plan, log[row])
         asked += count
     return rows
 
 
 @njit(cache=True)
-def _flight(table, arrivals, cells, search, course, run, flight, together, rng, log):
+def _flight(table, arrivals, cells, search, plan, run, flight, together, rng, log):
     """So many are in flight, and so many are heard together before others are asked in their place."""
-    arms = np.empty(course.roles * course.quantiles.size, np.int64)
+    arms = np.empty(plan.roles * plan.quantiles.size, np.int64)
     out = np.empty((3, MOST_ROWS), np.int64)
     asked = 0
     heard = 0
     while heard < run.users:
         count = min(flight - (asked - heard), run.users - asked)
         if count > 0:
-            if course.epochs > 0 and is_due(arrivals, heard, run.users):
+            if plan.epochs > 0 and is_due(arrivals, heard, run.users):
                 judge(arrivals, table, search, heard, run.users)
-            kind = allocate(course, asked, in_bulk(arrivals) if course.epochs > 0 else heard, count, arms)
-            phase = phase_at(course, kind, heard)
-            lone = lone_quantile(course, asked, asked - heard, count)
+            kind = allocate(plan, asked, in_bulk(arrivals) if plan.epochs > 0 else heard, count, arms)
+            phase = phase_at(plan, kind, heard)
+            lone = lone_quantile(plan, asked, asked - heard, count)
             before = asked
             for arm in range(arms.size):
                 if arms[arm] > 0:
-                    found = queries_for(table, search, course, phase, arm, before, arms[arm], lone, out)
+                    found = queries_for(table, search, plan, phase, arm, before, arms[arm], lone, out)
                     for k in range(found):
                         for _ in range(out[1, k]):
                             log[asked, 0] = out[2, k]
@@ -160,19 +160,19 @@ def _flight(table, arrivals, cells, search, course, run, flight, together, rng, 
                             asked += 1
         for _ in range(min(together, asked - heard)):
             log[heard, 5] = reported(cells, run, log[heard, 3], 1, 0, rng)
-            _hear(table, arrivals, search, course, log[heard])
+            _hear(table, arrivals, search, plan, log[heard])
             heard += 1
     return heard
 
 
 @njit(cache=True)
-def _fixed(table, cells, search, course, run, rng, log):
+def _fixed(table, cells, search, plan, run, rng, log):
     out = np.empty((2, SPREAD_POINTS), np.int64)
     asked = 0
     for current in range(run.sizes.size):
-        bulk = asked < course.bulk
-        arm = current % course.quantiles.size
-        thresholds_for(table, search, course, BULK if bulk else SEARCH, arm, 1, 0.5, out)
+        bulk = asked < plan.bulk
+        arm = current % plan.quantiles.size
+        thresholds_for(table, search, plan, BULK if bulk else SEARCH, arm, 1, 0.5, out)
         log[current, 0] = current + 1
         log[current, 1] = arm
         log[current, 2] = run.coins[current]
@@ -269,16 +269,16 @@ def runs(
     """Finished runs on new users each, all n of n people asked; draw="statistical" asks a population instead."""
     rng = np.random.default_rng(seed)
     template, pace = planned(schedule, size, users, epsilon, quantile, guard), paced(schedule, users)
-    search, course = template.search, template.course
+    search, plan = template.search, template.run_plan
     coins = len(template.coins())
     which = template.quantiles.index(quantile)
-    counted = np.zeros(KINDS * max(course.epochs, 1) + len(template.rounds or ()) + 1, np.bool_)
+    counted = np.zeros(KINDS * max(plan.epochs, 1) + len(template.rounds or ()) + 1, np.bool_)
     counted[sorted(counted_phases(template))] = True
-    anchors = ANCHOR_PLACES if course.epochs > 0 else 0
+    anchors = ANCHOR_PLACES if plan.epochs > 0 else 0
     points = len(template.quantiles) * ((SPREAD_POINTS if template.spread > 0.0 else 1) + anchors)
     room = users if pace.kind == "in-flight" else min(users, len(_sizes(template, pace)) * points)
     table, own = new_table(room, coins=coins), new_table(room, coins=coins)
-    arrivals = new_arrivals(room if course.epochs > 0 else 0, course.epochs, len(template.quantiles))
+    arrivals = new_arrivals(room if plan.epochs > 0 else 0, plan.epochs, len(template.quantiles))
     cells = _crowd(0 if draw == "statistical" else users, room, users)
     log = np.zeros((room, _COLUMNS), np.int64)
     found = np.empty(len(template.quantiles), np.int64)
@@ -291,26 +291,26 @@ def runs(
         forget(arrivals)
         fill(cells, sample.n)
         if template.rounds is not None:
-            rows = _fixed(table, cells, search, course, run, rng, log)
+            rows = _fixed(table, cells, search, plan, run, rng, log)
         elif pace.kind == "in-flight":
             at_once = together or heard_together(users)
-            rows = _flight(table, arrivals, cells, search, course, run, int(pace.number), at_once, rng, log)
+            rows = _flight(table, arrivals, cells, search, plan, run, int(pace.number), at_once, rng, log)
         else:
-            rows = _batches(table, arrivals, cells, search, course, run, rng, log)
-        whole = bool(_believe(table, arrivals, search)) if course.epochs > 0 else True
-        answers(table, search, course, found)
+            rows = _batches(table, arrivals, cells, search, plan, run, rng, log)
+        whole = bool(_believe(table, arrivals, search)) if plan.epochs > 0 else True
+        answers(table, search, plan, found)
         _own(own, search, log, rows, which, counted)
-        most = _most(log[:rows], counted, which, course)
+        most = _most(log[:rows], counted, which, plan)
         yield Finished(template, sample, source, quantile, int(found[which]), table, own, most, whole, log[:rows])
 
 
-def _most(log, counted, arm, course):
+def _most(log, counted, arm, plan):
     """How many reports could have been counted: anchors too, and a bulk phase asked again."""
-    if course.epochs == 0:
+    if plan.epochs == 0:
         return None
     kind = log[:, 0] % KINDS
     mine = counted[log[:, 0] - kind + SEARCH] & (kind != BULK) & (log[:, 1] == arm)
-    again = max(log[kind == BULK, 4].sum() - course.bulk, 0)
+    again = max(log[kind == BULK, 4].sum() - plan.bulk, 0)
     return np.array([float(log[mine, 4].sum() + again)])
 
 
@@ -319,7 +319,7 @@ def _slack_of(template, which):
     order = sorted(template.coins())
     heard = np.zeros(len(order))
     asked = 0
-    opening = max(OPENING * template.users, template.course.bulk)
+    opening = max(OPENING * template.users, template.run_plan.bulk)
     if template.rounds is None:
         heard[0] = (template.users - opening) / len(template.quantiles)
     for round_size, coin in template.rounds or ():

@@ -9,11 +9,12 @@ from statement_cells import Cell, cells, hash_of, look
 from statement_runs import ALL_SHAPES
 
 from privquant.domain import Integers
+from privquant.error_words import Certain
 from privquant.lab.populations import CountUsers
 from privquant.lab.run import run
 from privquant.lab.sample import Sample
 from privquant.protocols.isotonic import certain as module
-from privquant.protocols.isotonic.certain import Certain, certain, rank_unit, slack, table_of
+from privquant.protocols.isotonic.certain import certain, rank_unit, slack, table_of
 from privquant.protocols.isotonic.epochs import KINDS, SEARCH
 from privquant.protocols.isotonic.interval import walk_bound
 from privquant.protocols.isotonic.prior import Search
@@ -64,14 +65,14 @@ def by_definition(table, search, quantile, answer, spread=False, confidence=0.95
                 found += beside * ratio(window, edge, edge - sign * step * within) / len(module._STEPS)
         return found >= 1 / (module.WINDOWS * alpha)
 
-    low = high = -1
+    low = high = None
     if quantile + within < 1:
         row = list(itertools.takewhile(lambda c: rejected(c, False), range(count)))
-        low = min(answer, threshold[row[-1]] + 1) if row else -1
+        low = min(answer, threshold[row[-1]] + 1) if row else None
     if quantile - within > 0:
         row = list(itertools.takewhile(lambda c: rejected(c, True), range(count - 1, -1, -1)))
-        high = max(answer, threshold[row[-1]]) if row else -1
-    return Certain(low, high, within, confidence) if max(low, high) >= 0 else None
+        high = max(answer, threshold[row[-1]]) if row else None
+    return None if low is None and high is None else Certain(quantile, low, high, within, confidence)
 
 
 @pytest.mark.parametrize("coins", [1, 2])
@@ -110,9 +111,9 @@ def test_a_finished_protocol_has_all_that_is_needed():
         answer = int(protocol.estimates()[which].value)
         found = certain(table_of(protocol.search, counts), protocol.search, quantile, answer)
         # for p90 the slack takes in the last rank: no lower end
-        assert found.low == -1 if quantile == 0.9 else found.low >= 0
-        assert found.low <= answer <= found.high
-        assert np.searchsorted(values, max(found.low, 0)) / users <= quantile + found.within
+        assert (found.low is None) == (quantile == 0.9)
+        assert (found.low or 0) <= answer <= found.high
+        assert np.searchsorted(values, found.low or 0) / users <= quantile + found.within
         assert np.searchsorted(values, found.high, "right") / users >= quantile - found.within
 
 
@@ -135,20 +136,24 @@ def test_a_side_on_which_no_rank_can_be_too_far_has_no_end():
     table, search = filled([(0, 500, 400, 200), (0, 800, 400, 300)])
     found = certain(table, search, 0.9, 700)
     assert 0.9 + found.within > 1.0
-    assert (found.low, found.high) == (-1, 800)
+    assert (found.low, found.high) == (None, 800)
     assert certain(*filled([(0, 500, 400, 200)]), 0.9, 700) is None  # nor has the other side
 
 
+def ends(found):
+    return found.low, found.high
+
+
 def test_the_first_and_the_last_value_are_ends():
-    assert certain(*filled([(0, 500, 3000, 2100)]), 0.5, 0)[:2] == (0, 500)
-    assert certain(*filled([(0, 500, 3000, 900)]), 0.5, LAST)[:2] == (501, LAST)
+    assert ends(certain(*filled([(0, 500, 3000, 2100)]), 0.5, 0)) == (0, 500)
+    assert ends(certain(*filled([(0, 500, 3000, 900)]), 0.5, LAST)) == (501, LAST)
 
 
 def test_a_side_that_nothing_contradicts_has_no_bound():
     table, search = filled([(0, 100, 3000, 2100), (0, 900, 3000, 2100)])
-    assert certain(table, search, 0.5, 50)[:2] == (-1, 100)
+    assert ends(certain(table, search, 0.5, 50)) == (None, 100)
     table, search = filled([(0, 100, 3000, 900), (0, 900, 3000, 900)])
-    assert certain(table, search, 0.5, 950)[:2] == (901, -1)
+    assert ends(certain(table, search, 0.5, 950)) == (901, None)
 
 
 def miss_rate_at_an_adversary(test, trials, seed):

@@ -166,8 +166,8 @@ def test_epochs_share_a_run_and_small_runs_have_fewer():
     assert epoch_at(1599, 1600, 16) == 15
     assert epoch_at(5000, 1600, 16) == 15  # beyond the plan
     # two parts cannot say which of them lies
-    assert Isotonic(Integers(0, 99), users=170, epsilon=1.0).course.epochs == 0
-    assert Isotonic(Integers(0, 99), users=180, epsilon=1.0).course.epochs == 3
+    assert Isotonic(Integers(0, 99), users=170, epsilon=1.0).run_plan.epochs == 0
+    assert Isotonic(Integers(0, 99), users=180, epsilon=1.0).run_plan.epochs == 3
 
 
 def test_more_reports_need_more_evidence():

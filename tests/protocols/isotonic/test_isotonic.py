@@ -128,7 +128,7 @@ def test_extreme_quantiles_begin_with_the_bulk():
     kinds = {key[0] % 3 for key, _, _ in protocol.counts()}
     assert kinds == {0, 1, 2}  # bulk, search, anchors
     bulk = sum(n for key, n, _ in protocol.counts() if key[0] % 3 == 0)
-    assert protocol.course.bulk <= bulk <= 1.05 * protocol.course.bulk
+    assert protocol.run_plan.bulk <= bulk <= 1.05 * protocol.run_plan.bulk
     assert isotonic(quantile=0.95, bulk=False).ask(1)[0].phase == 1
     assert isotonic(quantile=0.5).ask(1)[0].phase == 1
 

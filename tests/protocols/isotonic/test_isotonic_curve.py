@@ -55,10 +55,10 @@ def test_the_fit_is_the_likeliest_curve(seed, count):
     given = curve.Seen(x, n, s, KAPPA, 0.25, height)
     found = curve.fit_curve(given)
     best = max(
-        -minimize(lambda p: -curve._objective(given, p), start, method="Nelder-Mead").fun
+        -minimize(lambda p: -curve.log_likelihood(given, p), start, method="Nelder-Mead").fun
         for start in ([0.0, 1.0, 0.0], [0.2, 2.0, 0.0], [-0.2, 0.0, 0.0])
     )
-    assert curve._objective(given, found) >= best - 1e-3
+    assert curve.log_likelihood(given, found) >= best - 1e-3
 
 
 def test_pooled_thresholds_keep_all_reports_and_their_mean_place():
@@ -84,7 +84,7 @@ def test_the_search_starts_from_the_likeliest_curve_of_the_grid(seed, count):
         for place in (-0.5, -0.25, 0.0, 0.25, 0.5)
         for power in range(9)
     ]
-    best = max(grid, key=lambda at: curve._objective(given, at))
+    best = max(grid, key=lambda at: curve.log_likelihood(given, at))
     assert curve._start(given) == pytest.approx(best, abs=1e-12)
 
 
@@ -97,11 +97,11 @@ def test_the_normal_score_is_the_inverse_of_the_distribution(share):
 def test_the_gradient_is_that_of_the_objective(at):
     given = curve.Seen(*noisy(9), KAPPA, 0.25, 0.3)
     gradient, information = np.empty(3), np.empty((3, 3))
-    curve._slopes(given, np.array(at), gradient, information)
+    curve.slopes(given, np.array(at), gradient, information)
     for i in range(3):
         step = np.zeros(3)
         step[i] = 1e-6
-        ahead, behind = (curve._objective(given, np.array(at) + sign * step) for sign in (1, -1))
+        ahead, behind = (curve.log_likelihood(given, np.array(at) + sign * step) for sign in (1, -1))
         assert gradient[i] == pytest.approx((ahead - behind) / 2e-6, rel=1e-4, abs=1e-4)
     assert np.all(np.linalg.eigvalsh(information) > 0.0)
 
@@ -126,7 +126,7 @@ def test_a_distribution_that_rises_faster_on_one_side_is_found_nearly():
     assert found == pytest.approx(place, abs=1500)
     x = (table.threshold[:41] - 490_000) / 180_000
     given = curve.Seen(x, table.reports[0, :41], table.ones[0, :41], KAPPA, 0.25, 0.0)
-    even = minimize(lambda p: -curve._objective(given, np.array([*p, 0.0])), [0.0, 2.0], method="Nelder-Mead")
+    even = minimize(lambda p: -curve.log_likelihood(given, np.array([*p, 0.0])), [0.0, 2.0], method="Nelder-Mead")
     assert abs(490_000 + even.x[0] * 180_000 - place) > 3000
 
 
@@ -225,4 +225,4 @@ def test_no_curve_is_ahead_of_the_best_cell_without_a_floor(seed):
     profile(table, n, s, 0.5, 0.0, 0.25, 0.75)
     assert table.fit[:26].max() == pytest.approx(slow, rel=1e-12)
     given = curve.Seen(x, n, s, KAPPA, 0.25, 0.0)
-    assert curve._objective(given, curve.fit_curve(given)) <= slow
+    assert curve.log_likelihood(given, curve.fit_curve(given)) <= slow

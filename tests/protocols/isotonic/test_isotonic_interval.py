@@ -74,7 +74,7 @@ def told(rows, users=1000):
 
 def ends_by_definition(rows, protocol, arm):
     """Candidates from the outermost threshold inward; S_c over all reports at or inside c."""
-    bound, end = protocol.course.bounds[arm - 1], None
+    bound, end = protocol.run_plan.bounds[arm - 1], None
     sign = 1 if arm == 1 else -1
     mine = [row for row in rows if row[0] == arm]
     for c in sorted({row[1] for row in mine}, key=lambda c: sign * c):
@@ -115,7 +115,7 @@ def test_nothing_is_certified_where_nothing_was_rejected():
 
 def test_reports_beyond_the_quota_are_counted_at_their_worst():
     """400 reports are planned for an arm. 80 more that say nothing new can only weaken the bound."""
-    bound = told([]).course.bounds[0]
+    bound = told([]).run_plan.bounds[0]
     just = math.ceil(200 - bound - 1e-9)
     assert told([(1, 100, 400, just - 1)]).estimate().interval.low == 101
     surplus = told([(1, 100, 480, just - 1)])  # 80 zeros more: S grows by 40, the bound too

@@ -7,10 +7,11 @@ import pytest
 from statement_shapes import SMOOTH_SHAPES
 from typical_cells import looked
 
+from privquant.error_words import Lump, Typical
 from privquant.protocols.isotonic import typical as module
 from privquant.protocols.isotonic.prior import Search
 from privquant.protocols.isotonic.table import add_counts, new_table
-from privquant.protocols.isotonic.typical import Lump, Typical, typical
+from privquant.protocols.isotonic.typical import typical
 
 KAPPA = 0.5
 

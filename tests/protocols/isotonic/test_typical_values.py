@@ -7,8 +7,7 @@ import pytest
 
 import privquant as pq
 from privquant.error_words import Typical
-from privquant.protocols.isotonic.curve import Seen, _objective, fit_curve, normal_score
-from privquant.protocols.isotonic.typical_values import place_range
+from privquant.protocols.isotonic.curve import Seen, fit_curve, log_likelihood, normal_score, place_range
 
 KAPPA = 0.46
 
@@ -47,13 +46,13 @@ def test_the_ends_are_those_of_a_plain_search_over_all_curves(seed: int) -> None
     s = rng.binomial(n.astype(int), 0.5 + KAPPA * (share - 0.5)).astype(float)
     seen = Seen(x, n, s, KAPPA, 0.01, normal_score(0.5))
     best = fit_curve(seen)
-    most = _objective(seen, best)
+    most = log_likelihood(seen, best)
     low, high = place_range(seen, best, 2.0)
     speeds, ratios = best[1] + np.linspace(-3, 3, 61), np.linspace(-1.2, 1.2, 25)
 
     def lost(place: float) -> float:
         grid = (np.array([place, speed, ratio]) for speed in speeds for ratio in ratios)
-        return 2.0 * (most - max(_objective(seen, curve) for curve in grid))
+        return 2.0 * (most - max(log_likelihood(seen, curve) for curve in grid))
 
     # 2 standard deviations are a loss of 4; the ends are found to 3 % of the 2, the plain search to its grid.
     assert lost(low) == pytest.approx(4.0, abs=0.5)

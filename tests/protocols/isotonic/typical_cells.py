@@ -16,9 +16,10 @@ from statement_runs import SHAPES_HERE, planned, runs
 from statement_shapes import lump
 
 from privquant._numba import compiled
+from privquant.error_words import Lump, Typical
 from privquant.protocols.isotonic.certain import rank_unit
 from privquant.protocols.isotonic.rules import is_extreme
-from privquant.protocols.isotonic.typical import Lump, Typical, typical
+from privquant.protocols.isotonic.typical import typical
 
 SETTINGS = tuple(product((0.3, 0.9, 2.0), (1_000, 2_500, 20_000), (10**4, 10**6, 2**32)))
 
@@ -41,7 +42,7 @@ def looked(shape, schedule, trials, seed, *, size, users, epsilon, quantile, peo
     found = []
     for run in runs(shape, schedule, **setting, trials=trials, seed=seed, made=made):
         template = run.template
-        boosted = template.course.bulk > 0 and bool(is_extreme(quantile))
+        boosted = template.run_plan.bulk > 0 and bool(is_extreme(quantile))
         part = 1.0 / len(template.quantiles)
         said = typical(run.table, template.search, quantile, boosted, run.answer, part=part, people=people)
         if isinstance(said, Typical) and said.within >= max(quantile, 1.0 - quantile):

@@ -46,7 +46,7 @@ def _epochs_of(manifest: Manifest) -> int:
     if manifest.shuffle is not None:
         return 0
     protocol = build_protocol(manifest)
-    return protocol.course.epochs if isinstance(protocol, Isotonic) else 0
+    return protocol.run_plan.epochs if isinstance(protocol, Isotonic) else 0
 
 
 def alarms(manifest: Manifest, counts: Sequence[Counts]) -> list[str]:

@@ -21,7 +21,7 @@ from privquant.aggregator.page_routes import CODE, CodeForm, code_of
 from privquant.aggregator.service import Service
 from privquant.domain import Integers
 from privquant.pages.page_files import head_of, serve_page
-from privquant.planning.plan import plan
+from privquant.plans import plan
 from privquant.server.replies import RequestRefused
 
 _PAGE = """<!DOCTYPE html>

@@ -27,7 +27,7 @@ from privquant.privacy.coin import Coin
 from privquant.protocols.base import Protocol
 from privquant.protocols.isotonic.allocation import (
     MOST_ROWS,
-    Course,
+    RunPlan,
     allocate,
     answers,
     certified,
@@ -143,12 +143,12 @@ def outcomes(
         attack is not None and attack.withheld and template.rounds is None,
         flight,
     )
-    quantiles, roles = len(template.quantiles), template.course.roles
-    anchors = ANCHOR_PLACES if template.course.epochs > 0 else 0
+    quantiles, roles = len(template.quantiles), template.run_plan.roles
+    anchors = ANCHOR_PLACES if template.run_plan.epochs > 0 else 0
     points = roles * quantiles * ((SPREAD_POINTS if template.spread > 0.0 else 1) + anchors)
     room = template.users if flight else min(template.users, len(sizes) * points)
     # a row may be in two parts, one of them withheld
-    arrivals = new_arrivals(2 * room if template.course.epochs > 0 else 0, template.course.epochs, quantiles)
+    arrivals = new_arrivals(2 * room if template.run_plan.epochs > 0 else 0, template.run_plan.epochs, quantiles)
     table = new_table(room, coins=len(order), sides=2 * quantiles if roles == 3 else 0)
     crowd = _crowd(0 if statistical else template.users, room, sample.n)
     found = np.empty((trials, quantiles), np.int64)
@@ -159,12 +159,12 @@ def outcomes(
         if attack is not None:
             liars = attack.liars(template.users, rng)
             run = run._replace(liars=np.concatenate(([0], np.cumsum(liars))))
-        _trial(table, arrivals, crowd, template.search, template.course, run, rng, found[trial], ends[trial])
-        if template.course.epochs > 0:
+        _trial(table, arrivals, crowd, template.search, template.run_plan, run, rng, found[trial], ends[trial])
+        if template.run_plan.epochs > 0:
             evidence[trial] = arrivals.evidence[0]
             dropped[trial] = 1.0 - arrivals.kept.mean()
         if likelihood_ratio is not None:
-            _likely(table, template.search, template.course, likelihood_ratio, likely[trial])
+            _likely(table, template.search, template.run_plan, likelihood_ratio, likely[trial])
     return Outcomes(found, ends, likely, evidence, dropped)
 
 
@@ -231,7 +231,7 @@ def _hear(
     table: Table,
     arrivals: Arrivals,
     search: Search,
-    course: Course,
+    plan: RunPlan,
     phase: int,
     side: int,
     threshold: int,
@@ -239,19 +239,19 @@ def _hear(
     ones: int,
 ) -> None:
     """Take in what is reported of one threshold."""
-    if reports > 0 and (course.epochs == 0 or note(arrivals, threshold, phase, reports, ones)):
-        kind = phase % KINDS if course.epochs > 0 else phase
+    if reports > 0 and (plan.epochs == 0 or note(arrivals, threshold, phase, reports, ones)):
+        kind = phase % KINDS if plan.epochs > 0 else phase
         add_counts(table, search, 0, side, kind == BULK, threshold, reports, ones)
 
 
 @njit(cache=True)
-def _likely(table: Table, search: Search, course: Course, cut: float, out: Ints) -> None:
+def _likely(table: Table, search: Search, plan: RunPlan, cut: float, out: Ints) -> None:
     """Ends of the cells whose log-likelihood is within cut/2 of the best."""
     count = table.held[0]
     least = least_rate(search)
-    for j in range(course.quantiles.size):
-        n, s, _ = counts_at(table, search, course.quantiles[j])
-        profile(table, n, s, target_rate(search, course.quantiles[j]), 0.0, least, 1.0 - least)
+    for j in range(plan.quantiles.size):
+        n, s, _ = counts_at(table, search, plan.quantiles[j])
+        profile(table, n, s, target_rate(search, plan.quantiles[j]), 0.0, least, 1.0 - least)
         best = table.fit[0]
         for k in range(1, count + 1):
             best = max(best, table.fit[k])
@@ -271,7 +271,7 @@ def _trial(
     arrivals: Arrivals,
     crowd: Crowd,
     search: Search,
-    course: Course,
+    plan: RunPlan,
     run: _Run,
     rng: np.random.Generator,
     found: Ints,
@@ -285,14 +285,14 @@ def _trial(
     forget(arrivals)
     fill(crowd, run.cumulative[run.cumulative.size - 1])
     if run.flight > 0:
-        _in_flight(table, arrivals, crowd, search, course, run, rng)
+        _in_flight(table, arrivals, crowd, search, plan, run, rng)
     else:
-        _in_batches(table, arrivals, crowd, search, course, run, rng)
-    if course.epochs > 0:
+        _in_batches(table, arrivals, crowd, search, plan, run, rng)
+    if plan.epochs > 0:
         decide(arrivals, table, search, arrivals.kept.size)
-    answers(table, search, course, found)
-    if course.roles == 3:
-        certified(table, search, course, ends)
+    answers(table, search, plan, found)
+    if plan.roles == 3:
+        certified(table, search, plan, ends)
 
 
 @njit(cache=True)
@@ -301,11 +301,11 @@ def _in_batches(
     arrivals: Arrivals,
     crowd: Crowd,
     search: Search,
-    course: Course,
+    plan: RunPlan,
     run: _Run,
     rng: np.random.Generator,
 ) -> None:
-    arms = np.empty(course.roles * course.quantiles.size, np.int64)
+    arms = np.empty(plan.roles * plan.quantiles.size, np.int64)
     ends = np.zeros(arms.size + 1, np.int64)
     out = np.empty((3, MOST_ROWS), np.int64)
     # threshold, users, phase, and what is heard of them: reports and ones at once, and at the end
@@ -317,19 +317,19 @@ def _in_batches(
     coin = 0
     for turn in range(run.sizes.size):
         count = run.sizes[turn]
-        if course.epochs > 0 and is_due(arrivals, heard, run.users):
+        if plan.epochs > 0 and is_due(arrivals, heard, run.users):
             judge(arrivals, table, search, heard, run.users)
-        kind = allocate(course, asked, in_bulk(arrivals) if course.epochs > 0 else heard, count, arms)
+        kind = allocate(plan, asked, in_bulk(arrivals) if plan.epochs > 0 else heard, count, arms)
         if run.coins.size > 0:  # a fixed round is one quantile's
             coin = run.coins[turn]
             arms[:] = 0
             arms[turn % arms.size] = count
-        phase = phase_at(course, kind, heard)
+        phase = phase_at(plan, kind, heard)
         for arm in range(arms.size):
             start = ends[arm]
             fresh = 0
             if arms[arm] > 0:
-                fresh = queries_for(table, search, course, phase, arm, asked, arms[arm], 0.5, out)
+                fresh = queries_for(table, search, plan, phase, arm, asked, arms[arm], 0.5, out)
             for k in range(fresh):
                 for column in range(3):
                     rows[column, start + k] = out[column, k]
@@ -341,16 +341,16 @@ def _in_batches(
             asked += rows[1, i]
             heard += rows[3, i]
         for arm in range(arms.size):
-            side = side_row(course.roles, arm)
+            side = side_row(plan.roles, arm)
             a, b = ends[arm], ends[arm + 1]
-            if course.epochs == 0 and not run.withheld and b > a:
+            if plan.epochs == 0 and not run.withheld and b > a:
                 add_sorted(table, search, coin, side, kind == BULK, rows[0, a:b], rows[3, a:b], rows[4, a:b])
                 continue
             for i in range(a, b):
-                _hear(table, arrivals, search, course, rows[2, i], side, rows[0, i], rows[3, i], rows[4, i])
+                _hear(table, arrivals, search, plan, rows[2, i], side, rows[0, i], rows[3, i], rows[4, i])
                 if rows[5, i] > 0:
                     held_back = _hold_back(late, held_back, rows[2, i], side, rows[0, i], rows[5, i], rows[6, i])
-    _hear_late(table, arrivals, search, course, late, held_back)
+    _hear_late(table, arrivals, search, plan, late, held_back)
 
 
 @njit(cache=True)
@@ -359,12 +359,12 @@ def _in_flight(
     arrivals: Arrivals,
     crowd: Crowd,
     search: Search,
-    course: Course,
+    plan: RunPlan,
     run: _Run,
     rng: np.random.Generator,
 ) -> None:
     """`run.flight` users asked at first, then one for each that answers, in the order of asking."""
-    arms = np.empty(course.roles * course.quantiles.size, np.int64)
+    arms = np.empty(plan.roles * plan.quantiles.size, np.int64)
     out = np.empty((3, MOST_ROWS), np.int64)
     queue = np.empty((3, run.users), np.int64)  # phase, arm, threshold of every user asked
     late = np.empty((5, run.users if run.withheld else 0), np.int64)
@@ -375,15 +375,15 @@ def _in_flight(
     while answered < run.users:
         count = min(run.flight - (asked - answered), run.users - asked)
         if count > 0:
-            if course.epochs > 0 and is_due(arrivals, heard, run.users):
+            if plan.epochs > 0 and is_due(arrivals, heard, run.users):
                 judge(arrivals, table, search, heard, run.users)
-            kind = allocate(course, asked, in_bulk(arrivals) if course.epochs > 0 else heard, count, arms)
-            phase = phase_at(course, kind, heard)
-            lone = lone_quantile(course, asked, asked - answered, count)
+            kind = allocate(plan, asked, in_bulk(arrivals) if plan.epochs > 0 else heard, count, arms)
+            phase = phase_at(plan, kind, heard)
+            lone = lone_quantile(plan, asked, asked - answered, count)
             before = asked
             for arm in range(arms.size):
                 if arms[arm] > 0:
-                    rows = queries_for(table, search, course, phase, arm, before, arms[arm], lone, out)
+                    rows = queries_for(table, search, plan, phase, arm, before, arms[arm], lone, out)
                     for k in range(rows):
                         for _ in range(out[1, k]):
                             queue[0, asked] = out[2, k]
@@ -391,15 +391,15 @@ def _in_flight(
                             queue[2, asked] = out[0, k]
                             asked += 1
         phase = queue[0, answered]
-        side = side_row(course.roles, queue[1, answered])
+        side = side_row(plan.roles, queue[1, answered])
         threshold = queue[2, answered]
         reports, ones, back, back_ones = _told(crowd, run, answered, threshold, 1, 0, rng)
-        _hear(table, arrivals, search, course, phase, side, threshold, reports, ones)
+        _hear(table, arrivals, search, plan, phase, side, threshold, reports, ones)
         if back > 0:
             held_back = _hold_back(late, held_back, phase, side, threshold, back, back_ones)
         heard += reports
         answered += 1
-    _hear_late(table, arrivals, search, course, late, held_back)
+    _hear_late(table, arrivals, search, plan, late, held_back)
 
 
 @njit(cache=True)
@@ -414,6 +414,6 @@ def _hold_back(late: Ints, held: int, phase: int, side: int, threshold: int, rep
 
 
 @njit(cache=True)
-def _hear_late(table: Table, arrivals: Arrivals, search: Search, course: Course, late: Ints, held: int) -> None:
+def _hear_late(table: Table, arrivals: Arrivals, search: Search, plan: RunPlan, late: Ints, held: int) -> None:
     for k in range(held):
-        _hear(table, arrivals, search, course, late[0, k], late[1, k], late[2, k], late[3, k], late[4, k])
+        _hear(table, arrivals, search, plan, late[0, k], late[1, k], late[2, k], late[3, k], late[4, k])

@@ -34,7 +34,7 @@ MOST_ROWS = SPREAD_POINTS + ANCHOR_PLACES
 """Different questions of one arm in one batch, at most."""
 
 
-class Course(NamedTuple):
+class RunPlan(NamedTuple):
     """The plan of a run.
 
     users:   users planned for each quantile.
@@ -66,28 +66,28 @@ def of_quantile(users: int, which: int, quantiles: int) -> int:
 
 
 @njit(cache=True)
-def allocate(course: Course, asked: int, bulk: int, count: int, arms: Ints) -> int:
+def allocate(plan: RunPlan, asked: int, bulk: int, count: int, arms: Ints) -> int:
     """Divide the next `count` users among the arms; what they are asked for, BULK or SEARCH.
 
     bulk: reports that count for the bulk phase: all that were heard, or in a guarded run those still believed.
     """
     arms[:] = 0
-    if bulk < course.bulk:
+    if bulk < plan.bulk:
         arms[0] = count
         return BULK
-    quantiles = course.quantiles.size
+    quantiles = plan.quantiles.size
     for j in range(quantiles):
         before = of_quantile(asked, j, quantiles)
         after = of_quantile(asked + count, j, quantiles)
         mine = after - before
-        if course.roles == 3:
+        if plan.roles == 3:
             for side in range(2):
-                due = side_asked(after, course.users[j], course.start[j], course.quota[j], side == 1)
-                due -= side_asked(before, course.users[j], course.start[j], course.quota[j], side == 1)
+                due = side_asked(after, plan.users[j], plan.start[j], plan.quota[j], side == 1)
+                due -= side_asked(before, plan.users[j], plan.start[j], plan.quota[j], side == 1)
                 due = min(due, mine)
                 arms[3 * j + 1 + side] = due
                 mine -= due
-        arms[course.roles * j] = mine
+        arms[plan.roles * j] = mine
     return SEARCH
 
 
@@ -99,65 +99,65 @@ def side_row(roles: int, arm: int) -> int:
 
 
 @njit(cache=True)
-def lone_quantile(course: Course, asked: int, in_flight: int, count: int) -> float:
+def lone_quantile(plan: RunPlan, asked: int, in_flight: int, count: int) -> float:
     """The posterior quantile asked at: 1/2, unless a user is asked alone while others are in flight."""
-    if course.spread > 0.0 and count == 1 and in_flight > 0:
-        return lone_share(course.spread, asked)
+    if plan.spread > 0.0 and count == 1 and in_flight > 0:
+        return lone_share(plan.spread, asked)
     return 0.5
 
 
 @njit(cache=True)
 def thresholds_for(
-    table: Table, search: Search, course: Course, phase: int, arm: int, count: int, lone: float, out: Ints
+    table: Table, search: Search, plan: RunPlan, phase: int, arm: int, count: int, lone: float, out: Ints
 ) -> int:
     """Where `count` users of one arm are asked: thresholds in out[0], users in out[1]; how many there are.
 
     lone: the posterior quantile for a user asked alone while others are in flight; else 1/2.
     """
-    j = arm // course.roles
-    row = side_row(course.roles, arm)
+    j = arm // plan.roles
+    row = side_row(plan.roles, arm)
     out[1, 0] = count
     if row >= 0:
-        quantile, bound = course.quantiles[j], course.bounds[row]
-        out[0, 0] = side_threshold(table, search, quantile, row, course.quota[j], bound, course.users[j])
+        quantile, bound = plan.quantiles[j], plan.bounds[row]
+        out[0, 0] = side_threshold(table, search, quantile, row, plan.quota[j], bound, plan.users[j])
         return 1
-    quantile = 0.5 if phase == BULK and course.bulk > 0 else course.quantiles[j]
-    boosted = phase != BULK and course.bulk > 0 and is_extreme(quantile)
-    weigh_for_query(table, search, quantile, boosted, 1.0 / course.quantiles.size)
-    if course.spread == 0.0 or count == 1:
+    quantile = 0.5 if phase == BULK and plan.bulk > 0 else plan.quantiles[j]
+    boosted = phase != BULK and plan.bulk > 0 and is_extreme(quantile)
+    weigh_for_query(table, search, quantile, boosted, 1.0 / plan.quantiles.size)
+    if plan.spread == 0.0 or count == 1:
         out[0, 0] = threshold_at(table, search, lone, REUSE)
         return 1
     points = min(count, SPREAD_POINTS)
-    spread_thresholds(table, search, course.spread, points, out[0])
+    spread_thresholds(table, search, plan.spread, points, out[0])
     for point in range(points):
         out[1, point] = count // points + (1 if point < count % points else 0)
     return points
 
 
 @njit(cache=True)
-def phase_at(course: Course, kind: int, heard: int) -> int:
+def phase_at(plan: RunPlan, kind: int, heard: int) -> int:
     """The phase of questions of this kind when so many users were heard."""
-    if course.epochs == 0:
+    if plan.epochs == 0:
         return kind
     users = 0
-    for planned in course.users:
+    for planned in plan.users:
         users += planned
-    return kind + KINDS * epoch_at(heard, users, course.epochs)
+    return kind + KINDS * epoch_at(heard, users, plan.epochs)
 
 
 @njit(cache=True)
-def anchors_in(course: Course, phase: int, arm: int, asked: int, count: int) -> int:
+def anchors_in(plan: RunPlan, phase: int, arm: int, asked: int, count: int) -> int:
     """How many of the next `count` users of an arm are asked at anchors: none in the first epoch."""
-    if course.epochs == 0 or phase < KINDS or phase % KINDS != SEARCH:
+    if plan.epochs == 0 or phase < KINDS or phase % KINDS != SEARCH:
         return 0
-    return anchors_due(of_quantile(asked, arm, course.quantiles.size), count)
+    return anchors_due(of_quantile(asked, arm, plan.quantiles.size), count)
 
 
 @njit(cache=True)
 def queries_for(
     table: Table,
     search: Search,
-    course: Course,
+    plan: RunPlan,
     phase: int,
     arm: int,
     asked: int,
@@ -169,15 +169,15 @@ def queries_for(
 
     asked: users of the whole run asked before.
     """
-    kind = phase % KINDS if course.epochs > 0 else phase
-    due = anchors_in(course, phase, arm, asked, count)
-    rows = thresholds_for(table, search, course, kind, arm, max(count - due, 1), lone, out)
+    kind = phase % KINDS if plan.epochs > 0 else phase
+    due = anchors_in(plan, phase, arm, asked, count)
+    rows = thresholds_for(table, search, plan, kind, arm, max(count - due, 1), lone, out)
     out[2, :rows] = phase
     middle = out[0, rows // 2]
     if due == count:
         rows = 0
     places = min(due, ANCHOR_PLACES)
-    before = of_quantile(asked, arm // course.roles, course.quantiles.size)
+    before = of_quantile(asked, arm // plan.roles, plan.quantiles.size)
     for place in range(places):
         # the weights that the search asks by are still in the table
         threshold = anchor(table, math.floor(ANCHORS * before) + place)
@@ -189,18 +189,18 @@ def queries_for(
 
 
 @njit(cache=True)
-def answers(table: Table, search: Search, course: Course, out: Ints) -> None:
+def answers(table: Table, search: Search, plan: RunPlan, out: Ints) -> None:
     """The answers for all quantiles, rising."""
-    for j in range(course.quantiles.size):
-        q = course.quantiles[j]
-        out[j] = answer(table, search, q, course.bulk > 0 and is_extreme(q), course.smooth)
+    for j in range(plan.quantiles.size):
+        q = plan.quantiles[j]
+        out[j] = answer(table, search, q, plan.bulk > 0 and is_extreme(q), plan.smooth)
         if j > 0 and out[j] < out[j - 1]:
             out[j] = out[j - 1]
 
 
 @njit(cache=True)
-def certified(table: Table, search: Search, course: Course, out: Ints) -> None:
+def certified(table: Table, search: Search, plan: RunPlan, out: Ints) -> None:
     """The ends of all intervals, one row a quantile; -1 where there is no bound."""
-    for j in range(course.quantiles.size):
-        target = target_rate(search, course.quantiles[j])
-        interval_ends(table, 2 * j, target, course.quota[j], course.bounds, out[j])
+    for j in range(plan.quantiles.size):
+        target = target_rate(search, plan.quantiles[j])
+        interval_ends(table, 2 * j, target, plan.quota[j], plan.bounds, out[j])

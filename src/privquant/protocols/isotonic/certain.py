@@ -24,12 +24,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from privquant._numba import njit
 from privquant.arrays import Floats
+from privquant.error_words import Certain
 from privquant.protocols.isotonic.curve import normal_score
 from privquant.protocols.isotonic.interval import walk_bound
 from privquant.protocols.isotonic.prior import Search
@@ -48,15 +48,6 @@ WINDOWS = 0.06
 # The ranks that likelihood ratios compare with, below q + within, in parts of `within`.
 _STEPS = (1.0, 2.0, 4.0, 8.0, 16.0)
 _WHOLE_STEP = 0.75
-
-
-class Certain(NamedTuple):
-    """Indices (-1: no bound on this side), and the rank slack; `answer` always lies in low .. high."""
-
-    low: int
-    high: int
-    within: float
-    confidence: float
 
 
 def table_of(search: Search, counts: Sequence[tuple[int, int, int, int]]) -> Table:
@@ -93,7 +84,8 @@ def certain(
     spread: bool = False,
     confidence: float = 0.95,
 ) -> Certain | None:
-    """What is certain about `answer`, from the table of the reports asked for this quantile.
+    """What is certain about `answer`, from the table of the reports asked for this quantile: a range of indices, in
+    which the answer always lies.
 
     most: how many reports the table could have at most (one number a coin), which must not depend on what was
     answered; None if it is full. spread: whether batches were spread over several thresholds. Nothing is returned
@@ -107,15 +99,17 @@ def certain(
         return None
     # where no rank can be too far on one side, the other side has all of alpha
     alpha = (1.0 - confidence) / len(sides)
-    low, high = -1, -1
+    low: int | None = None
+    high: int | None = None
     if quantile + within < 1.0 and (passed := _rejected(table, search, quantile, within, heard, alpha, False)):
         low = min(answer, int(table.threshold[passed - 1]) + 1)
     if quantile - within > 0.0 and (passed := _rejected(table, search, quantile, within, heard, alpha, True)):
         high = max(answer, int(table.threshold[count - passed]))
-    if low < 0 and high < 0:
+    if low is None and high is None:
         return None
     # nobody is below the first value, and nobody above the last
-    return Certain(0 if answer == 0 else low, search.last if answer == search.last else high, within, confidence)
+    low, high = 0 if answer == 0 else low, search.last if answer == search.last else high
+    return Certain(quantile, low, high, within, confidence)
 
 
 def _rejected(

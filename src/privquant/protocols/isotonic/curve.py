@@ -21,7 +21,7 @@ import numpy as np
 
 from privquant._numba import njit
 from privquant.arrays import Floats
-from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate
+from privquant.protocols.isotonic.posterior import best_fit, least_rate, profile, target_rate
 from privquant.protocols.isotonic.prior import Search, point_in_cell, prior_mass
 from privquant.protocols.isotonic.table import Table, counts_at
 
@@ -49,6 +49,11 @@ _CLOSE = 3.0
 _STEPS = 40
 _ENOUGH = 1e-5
 _LONGEST = 2.0
+# Places are tried this often on each side; the root of twice the loss in log-likelihood is nearly a straight line.
+_TRIES = 12
+_NEAR = 0.03
+# A step goes at most so many times as far as the one before.
+_FURTHER = 4.0
 
 
 class Seen(NamedTuple):
@@ -82,7 +87,7 @@ def normal_score(share: float) -> float:
 
 
 @njit(cache=True)
-def _objective(seen: Seen, curve: Floats) -> float:
+def log_likelihood(seen: Seen, curve: Floats) -> float:
     """Log-likelihood of a curve (place, log speed, log of one side's speed over the other's), and its prior."""
     x, n, s, kappa, least, height = seen
     left = math.exp(curve[1] - 0.5 * curve[2])
@@ -98,8 +103,8 @@ def _objective(seen: Seen, curve: Floats) -> float:
 
 
 @njit(cache=True)
-def _slopes(seen: Seen, curve: Floats, gradient: Floats, information: Floats) -> None:
-    """Gradient and expected information of `_objective`."""
+def slopes(seen: Seen, curve: Floats, gradient: Floats, information: Floats) -> None:
+    """Gradient and expected information of `log_likelihood`."""
     x, n, s, kappa, least, height = seen
     left = math.exp(curve[1] - 0.5 * curve[2])
     right = math.exp(curve[1] + 0.5 * curve[2])
@@ -137,7 +142,7 @@ def _copy(curve: Floats, to: Floats) -> None:
 
 
 @njit(cache=True)
-def _solve(information: Floats, ridge: float, gradient: Floats, step: Floats) -> bool:
+def solve(information: Floats, ridge: float, gradient: Floats, step: Floats) -> bool:
     """step = (information with a larger diagonal)^-1 gradient; False where that does not exist."""
     a = np.empty((3, 3))
     for i in range(3):
@@ -195,10 +200,10 @@ def _start(seen: Seen) -> Floats:
     trial = np.zeros(3)
     rough = np.zeros(points)
     if seen.x.size > _GROUPS:
-        pooled = _pooled(seen, _GROUPS)
+        grouped = _pooled(seen, _GROUPS)
         for point in range(points):
             _on_grid(point, trial)
-            rough[point] = _objective(pooled, trial)
+            rough[point] = log_likelihood(grouped, trial)
     highest = rough[0]
     for point in range(1, points):
         highest = max(highest, rough[point])
@@ -207,7 +212,7 @@ def _start(seen: Seen) -> Floats:
     for point in range(points):
         if rough[point] >= near:
             _on_grid(point, trial)
-            found = _objective(seen, trial)
+            found = log_likelihood(seen, trial)
             if found > best:
                 best = found
                 _copy(trial, curve)
@@ -215,17 +220,17 @@ def _start(seen: Seen) -> Floats:
 
 
 @njit(cache=True)
-def climb(seen: Seen, start: Floats, held: bool) -> Floats:
+def _climb(seen: Seen, start: Floats, held: bool) -> Floats:
     """The likeliest curve around `start`, by damped scoring; held: the place of `start` is kept."""
     curve = start.copy()
     trial = np.zeros(3)
-    best = _objective(seen, curve)
+    best = log_likelihood(seen, curve)
     gradient = np.empty(3)
     information = np.empty((3, 3))
     step = np.empty(3)
     ridge = 1e-3
     for _ in range(_STEPS):
-        _slopes(seen, curve, gradient, information)
+        slopes(seen, curve, gradient, information)
         if held:
             for i in range(3):
                 information[0, i] = 0.0
@@ -234,12 +239,12 @@ def climb(seen: Seen, start: Floats, held: bool) -> Floats:
             gradient[0] = 0.0
         gain = -1.0
         for _ in range(10):
-            if not _solve(information, ridge, gradient, step):
+            if not solve(information, ridge, gradient, step):
                 return curve
             shrink = min(1.0, _LONGEST / max(abs(step[1]), 1e-300))
             for i in range(3):
                 trial[i] = curve[i] + shrink * step[i]
-            found = _objective(seen, trial)
+            found = log_likelihood(seen, trial)
             if found >= best:
                 gain = found - best
                 best = found
@@ -255,7 +260,48 @@ def climb(seen: Seen, start: Floats, held: bool) -> Floats:
 @njit(cache=True)
 def fit_curve(seen: Seen) -> Floats:
     """The likeliest curve: damped scoring from the best point of a coarse grid."""
-    return climb(seen, _start(seen), False)
+    return _climb(seen, _start(seen), False)
+
+
+@njit(cache=True)
+def place_range(seen: Seen, curve: Floats, score: float) -> tuple[float, float]:
+    """(lowest, highest) place whose best curve is at most `score` standard deviations less likely than `curve`.
+
+    How fast the curve rises is known worse than where it crosses the quantile in rank: a search asks where it
+    learns most about the place, and there it learns least about the speed. A range of ranks carried over to values
+    by the fitted speed would be far too narrow in the runs whose speed came out too high. So a place belongs to the
+    range if the best curve through it, with speed and ratio of its own, is likely enough beside the best of all.
+    """
+    if seen.x.size > _GROUPS:
+        seen = _pooled(seen, _GROUPS)
+    best = _climb(seen, curve, False)
+    most = log_likelihood(seen, best)
+    return _end(seen, best, most, score, -1.0), _end(seen, best, most, score, 1.0)
+
+
+@njit(cache=True)
+def _end(seen: Seen, best: Floats, most: float, score: float, side: float) -> float:
+    """The end of the range on one side; infinite if no place is unlikely enough."""
+    inside = 0.0
+    outside = math.inf
+    away = score / math.exp(best[1]) / math.sqrt(max(seen.kappa * seen.kappa * seen.n.sum(), 1.0))
+    trial = best.copy()
+    for _ in range(_TRIES):
+        trial[0] = best[0] + side * away
+        trial = _climb(seen, trial, True)
+        lost = math.sqrt(max(2.0 * (most - log_likelihood(seen, trial)), 0.0))
+        if abs(lost - score) < _NEAR * score:
+            return float(trial[0])
+        if lost < score:
+            inside = away
+        else:
+            outside = min(outside, away)
+        guess = away * score / max(lost, 1e-3)
+        if outside == math.inf:
+            away = min(guess, _FURTHER * away)
+        else:
+            away = guess if inside < guess < outside else 0.5 * (inside + outside)
+    return float(best[0] + side * outside)
 
 
 @njit(cache=True)
@@ -268,7 +314,7 @@ def _along(table: Table, search: Search, k: int, origin: int, unit: float) -> fl
 
 
 @njit(cache=True)
-def _index_at(search: Search, origin: int, along: float) -> int:
+def index_at(search: Search, origin: int, along: float) -> int:
     """The least index that lies at least `along` (prior mass) from `origin`."""
     if along >= 0.0:
         whole = prior_mass(origin, search.last, search) if search.last > origin else 0.0
@@ -335,12 +381,8 @@ def curve_crossing(table: Table, search: Search, quantile: float, origin: int, l
     if math.sqrt(rate * (1.0 - rate) / total) > seen.kappa * min(quantile, 1.0 - quantile):
         return -1
     curve = fit_curve(seen)
-    # without a floor the best cell has the likelihood of the isotonic fit itself
     profile(table, seen.n, seen.s, rate, 0.0, seen.least, 1.0 - seen.least)
-    free = table.fit[0]
-    for k in range(1, count + 1):
-        free = max(free, table.fit[k])
-    ahead = free - _objective(seen, curve)
+    ahead = best_fit(table) - log_likelihood(seen, curve)
     if ahead > DOUBT * math.log(math.e + seen.kappa * seen.kappa * total):
         return -1
-    return _index_at(search, origin, curve[0] * unit)
+    return index_at(search, origin, curve[0] * unit)

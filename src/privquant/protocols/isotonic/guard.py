@@ -25,6 +25,7 @@ from privquant.protocols.isotonic.contradiction import choose_kept, rising
 from privquant.protocols.isotonic.epochs import BULK, CLOSED, IN_BULK, KINDS, LATE, LOOK, Arrivals, epoch_at
 from privquant.protocols.isotonic.posterior import cell_at
 from privquant.protocols.isotonic.prior import Search
+from privquant.protocols.isotonic.rules import even_part
 from privquant.protocols.isotonic.table import Table, add_sorted, clear
 
 # How often in an epoch late reports to closed epochs may change which of them are believed.
@@ -32,8 +33,6 @@ _LOOKS = 4
 # Of all users, those who are asked at an anchor, and how many different anchors a batch has for one quantile.
 ANCHORS = 0.05
 ANCHOR_PLACES = 4
-# Fractional part of the golden ratio: its multiples fill (0, 1) evenly in any stretch.
-_GOLDEN = 0.6180339887498949
 
 
 @njit(cache=True)
@@ -113,8 +112,7 @@ def anchor(table: Table, step: int) -> int:
         total += table.reports[0, k]
     if total == 0.0:
         return -1
-    turn = step * _GOLDEN
-    wanted = (turn - math.floor(turn)) * total
+    wanted = even_part(step) * total
     for k in range(low, high):
         wanted -= table.reports[0, k]
         if wanted < 0.0:

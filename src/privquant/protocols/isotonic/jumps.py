@@ -17,7 +17,7 @@ import numpy as np
 
 from privquant._numba import njit
 from privquant.arrays import Floats
-from privquant.protocols.isotonic.curve import Seen, _slopes, _solve
+from privquant.protocols.isotonic.curve import Seen, slopes, solve
 
 _ROOT_2 = math.sqrt(2.0)
 _ROOT_2_PI = math.sqrt(2.0 * math.pi)
@@ -32,7 +32,7 @@ def strongest_jump(seen: Seen, curve: Floats, first: int, last: int) -> float:
     count = x.size
     gradient = np.empty(3)
     information = np.empty((3, 3))
-    _slopes(seen, curve, gradient, information)
+    slopes(seen, curve, gradient, information)
     # score, own information and information shared with the curve of a jump at c: a sum over all thresholds of
     # the curve's part, which no place changes, and one over the thresholds from c on
     beyond = np.zeros((count + 1, 5))
@@ -63,7 +63,7 @@ def strongest_jump(seen: Seen, curve: Floats, first: int, last: int) -> float:
     for k in range(max(first, 0), min(last, count - 1) + 1):
         for i in range(3):
             shared[i] = fixed[2 + i] + beyond[k, 2 + i]
-        if not _solve(information, 0.0, shared, solved):
+        if not solve(information, 0.0, shared, solved):
             continue
         gain = fixed[0] + beyond[k, 0]
         left = fixed[1] + beyond[k, 1]

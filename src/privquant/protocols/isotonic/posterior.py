@@ -93,12 +93,19 @@ def profile(table: Table, n: Floats, s: Floats, target: float, floor: float, lea
 
 
 @njit(cache=True)
+def best_fit(table: Table) -> float:
+    """The largest of the log-likelihoods that `profile` left; without a floor, that of the isotonic fit itself."""
+    best = table.fit[0]
+    for k in range(1, table.held[0] + 1):
+        best = max(best, table.fit[k])
+    return float(best)
+
+
+@njit(cache=True)
 def to_weights(table: Table, power: float, boosted: bool) -> None:
     """weight[k] proportional to (prior mass of cell k) exp(power fit[k]), summing to 1."""
     count = table.held[0]
-    best = table.fit[0]
-    for k in range(1, count + 1):
-        best = max(best, table.fit[k])
+    best = best_fit(table)
     total = 0.0
     for k in range(count + 1):
         behind = power * (table.fit[k] - best)
@@ -132,35 +139,31 @@ def cell_at(table: Table, share: float) -> tuple[int, float]:
 
 
 @njit(cache=True)
+def _rate_beside(n: Floats, s: Floats, start: int, step: int, stop: int, wanted: float) -> float:
+    """The rate of ones of the nearest `wanted` reports from column `start` on; infinite where they are too few."""
+    reports = 0.0
+    ones = 0.0
+    k = start
+    while k != stop and reports < wanted:
+        reports += n[k]
+        ones += s[k]
+        k += step
+    return ones / reports if reports >= max(wanted / 2.0, 4.0) else math.inf
+
+
+@njit(cache=True)
 def gap_seen(table: Table, n: Floats, s: Floats, own: float, target: float) -> float:
     """How far the reports nearest to the posterior's central 80 % are from the target, on the closer side.
 
     own: the number of reports asked for this quantile. 0 where a side has too few reports to say.
     """
-    count = table.held[0]
     left, _ = cell_at(table, 0.1)
     right, _ = cell_at(table, 0.9)
-    wanted = own / 8.0
-    reports = 0.0
-    ones = 0.0
-    k = left - 1
-    while k >= 0 and reports < wanted:
-        reports += n[k]
-        ones += s[k]
-        k -= 1
-    if reports < max(wanted / 2.0, 4.0):
+    below = _rate_beside(n, s, left - 1, -1, -1, own / 8.0)
+    above = _rate_beside(n, s, right, 1, table.held[0], own / 8.0)
+    if below == math.inf or above == math.inf:
         return 0.0
-    below = target - ones / reports
-    reports = 0.0
-    ones = 0.0
-    k = right
-    while k < count and reports < wanted:
-        reports += n[k]
-        ones += s[k]
-        k += 1
-    if reports < max(wanted / 2.0, 4.0):
-        return 0.0
-    return max(min(below, ones / reports - target), 0.0)
+    return max(min(target - below, above - target), 0.0)
 
 
 @njit(cache=True)

@@ -33,9 +33,8 @@ from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import AnyQuery, Estimate, Guarantee, Interval, Query
 from privquant.privacy.coin import Coin
 from privquant.protocols.base import ThresholdProtocol
-from privquant.protocols.isotonic import allocation as course_of
-from privquant.protocols.isotonic import rules
-from privquant.protocols.isotonic.allocation import Course
+from privquant.protocols.isotonic import allocation, rules
+from privquant.protocols.isotonic.allocation import RunPlan
 from privquant.protocols.isotonic.contradiction import FIRST, Judgement, judgement
 from privquant.protocols.isotonic.epochs import (
     ANCHOR,
@@ -114,12 +113,12 @@ class Isotonic(ThresholdProtocol):
         self._coins = {threshold: row for row, threshold in enumerate(sorted(coins))}
         kappas = np.array([Coin(threshold).kappa for threshold in self._coins])
         self.search = Search(self.domain.size - 1, self.lam, kappas)
-        self.course = self._plan()
+        self.run_plan = self._plan()
         self._rounds = None if self.rounds is None else Rounds([size for size, _ in self.rounds])
         self.round_table = self.rounds is not None  # type: ignore[misc]
         self._counts: dict[Key, list[int]] = {}
         self._table = self._empty()
-        self._arrivals = new_arrivals(0, self.course.epochs, len(self.quantiles))
+        self._arrivals = new_arrivals(0, self.run_plan.epochs, len(self.quantiles))
         self._believed: Believed | None = None
         self._round_thresholds: dict[int, int] = {}
         self._known: dict[tuple[int, int], int] = {}
@@ -135,9 +134,9 @@ class Isotonic(ThresholdProtocol):
     def fixed_rounds(self) -> bool:
         return self.rounds is not None or super().fixed_rounds
 
-    def _plan(self) -> Course:
+    def _plan(self) -> RunPlan:
         several = len(self.quantiles)
-        users = np.array([course_of.of_quantile(self.users, j, several) for j in range(several)], np.int64)
+        users = np.array([allocation.of_quantile(self.users, j, several) for j in range(several)], np.int64)
         bulk = 0
         if self.bulk and any(rules.is_extreme(q) for q in self.quantiles):
             bulk = rules.bulk_reports(self.users, float(self.search.kappas[0]), self.domain.size)
@@ -156,7 +155,7 @@ class Isotonic(ThresholdProtocol):
         quantiles = np.array(self.quantiles)
         epochs = int(epochs_of(self.users)) if self.guard else 0
         epochs = epochs if epochs >= FIRST else 0
-        return Course(
+        return RunPlan(
             quantiles, users, bulk, self.spread, roles, start, quota, np.array(bounds), self.smooth, epochs
         )
 
@@ -183,12 +182,12 @@ class Isotonic(ThresholdProtocol):
     def _next(self, k: int) -> list[tuple[AnyQuery, int]]:
         if self._rounds is not None:
             return self._next_in_round(self._rounds, k)
-        arms = np.empty(self.course.roles * len(self.quantiles), np.int64)
+        arms = np.empty(self.run_plan.roles * len(self.quantiles), np.int64)
         self._judge()
-        bulk = self.heard if self.course.epochs == 0 else int(in_bulk(self._arrivals))
-        kind = course_of.allocate(self.course, self.asked, bulk, k, arms)
-        phase = int(course_of.phase_at(self.course, kind, self.heard))
-        lone = course_of.lone_quantile(self.course, self.asked, self.in_flight, k)
+        bulk = self.heard if self.run_plan.epochs == 0 else int(in_bulk(self._arrivals))
+        kind = allocation.allocate(self.run_plan, self.asked, bulk, k, arms)
+        phase = int(allocation.phase_at(self.run_plan, kind, self.heard))
+        lone = allocation.lone_quantile(self.run_plan, self.asked, self.in_flight, k)
         pairs: list[tuple[AnyQuery, int]] = []
         for arm, count in enumerate(arms.tolist()):
             if count > 0:
@@ -198,12 +197,12 @@ class Isotonic(ThresholdProtocol):
 
     def _queries(self, phase: int, arm: int, count: int, lone: float) -> list[tuple[int, int, int]]:
         """(threshold, users, phase) for one arm. With one threshold a batch it holds until the next report."""
-        anchors = course_of.anchors_in(self.course, phase, arm, self.asked, count)
+        anchors = allocation.anchors_in(self.run_plan, phase, arm, self.asked, count)
         if self.spread == 0.0 and anchors == 0 and (phase, arm) in self._known:
             return [(self._known[phase, arm], count, phase)]
-        out = np.empty((3, course_of.MOST_ROWS), np.int64)
-        rows = course_of.queries_for(
-            self._table, self.search, self.course, phase, arm, self.asked, count, lone, out
+        out = np.empty((3, allocation.MOST_ROWS), np.int64)
+        rows = allocation.queries_for(
+            self._table, self.search, self.run_plan, phase, arm, self.asked, count, lone, out
         )
         if self.spread == 0.0 and anchors == 0:
             self._known[phase, arm] = int(out[0, 0])
@@ -213,7 +212,7 @@ class Isotonic(ThresholdProtocol):
 
     def _judge(self) -> None:
         """Before asking: which closed epochs to believe, where that may have changed."""
-        if self.course.epochs == 0 or not is_due(self._arrivals, self.heard, self.users):
+        if self.run_plan.epochs == 0 or not is_due(self._arrivals, self.heard, self.users):
             return
         while self._table.threshold.size < len(self._counts) + 3:  # an epoch may come back
             self._table = grown(self._table)
@@ -229,10 +228,10 @@ class Isotonic(ThresholdProtocol):
         """What the answer follows from: all epochs, but those that contradict the others."""
         if self._believed is None:
             table, said = self._table, Judgement((), 0.0, False)
-            if self.course.epochs > 0:
+            if self.run_plan.epochs > 0:
                 rows = self._rows()
                 said = judgement(rows)
-                kept = np.ones(self.course.epochs, np.bool_)
+                kept = np.ones(self.run_plan.epochs, np.bool_)
                 kept[list(said.dropped)] = False
                 if (kept != self._arrivals.kept).any():
                     table = new_table(len(self._counts))
@@ -244,7 +243,7 @@ class Isotonic(ThresholdProtocol):
 
     def _round_is_bulk(self, current: int) -> bool:
         assert self._rounds is not None
-        return self._rounds.starts[current] < self.course.bulk
+        return self._rounds.starts[current] < self.run_plan.bulk
 
     def _next_in_round(self, rounds: Rounds, k: int) -> list[tuple[AnyQuery, int]]:
         current = rounds.current()
@@ -291,12 +290,12 @@ class Isotonic(ThresholdProtocol):
 
     def _check_query(self, query: Query) -> None:
         super()._check_query(query)
-        arms = self.course.roles * len(self.quantiles)
+        arms = self.run_plan.roles * len(self.quantiles)
         if not 0 <= query.arm < arms:
             raise ProtocolError(f"this run has the arms 0 .. {arms - 1}, got {query.arm!r}")
         if self.rounds is None:
-            least = BULK if self.course.bulk > 0 else SEARCH
-            most, epochs = (ANCHOR, self.course.epochs) if self.course.epochs > 0 else (SEARCH, 1)
+            least = BULK if self.run_plan.bulk > 0 else SEARCH
+            most, epochs = (ANCHOR, self.run_plan.epochs) if self.run_plan.epochs > 0 else (SEARCH, 1)
             if not 0 <= query.phase < KINDS * epochs or not least <= query.phase % KINDS <= most:
                 times = f" in each of {epochs} epochs" if epochs > 1 else ""
                 raise ProtocolError(f"this run has the phases {least} .. {most}{times}, got {query.phase!r}")
@@ -324,9 +323,9 @@ class Isotonic(ThresholdProtocol):
         else:
             bulk = phase % KINDS == BULK
         self._believed = None
-        if self.course.epochs > 0 and not mark(self._arrivals, phase, answered):
+        if self.run_plan.epochs > 0 and not mark(self._arrivals, phase, answered):
             return
-        side = course_of.side_row(self.course.roles, arm)
+        side = allocation.side_row(self.run_plan.roles, arm)
         add_counts(self._table, self.search, self._coins[coin], side, bulk, threshold, answered, ones)
         self._known.clear()
 
@@ -361,7 +360,7 @@ class Isotonic(ThresholdProtocol):
 
     def _answers(self) -> list[int]:
         out = np.empty(len(self.quantiles), np.int64)
-        course_of.answers(self.table, self.search, self.course, out)
+        allocation.answers(self.table, self.search, self.run_plan, out)
         return [int(index) for index in out]
 
     def _answer(self, quantile: float) -> int | None:
@@ -377,7 +376,7 @@ class Isotonic(ThresholdProtocol):
         assert self.interval is not None
         ends = np.full((len(self.quantiles), 2), -1, np.int64)
         if self.domain.size > 1:
-            course_of.certified(self._table, self.search, self.course, ends)
+            allocation.certified(self._table, self.search, self.run_plan, ends)
         low, high = (int(end) for end in ends[which])
         if 0 <= high < low:  # both sides claim too much, which happens less often than 1 - confidence
             low, high = high, low
@@ -396,7 +395,7 @@ class Isotonic(ThresholdProtocol):
             raise InvalidInput(f"this run searches the quantiles {list(self.quantiles)}, got {quantile!r}")
         if self.heard == 0 or self.domain.size == 1:
             return None
-        boosted = self.course.bulk > 0 and rules.is_extreme(q)
+        boosted = self.run_plan.bulk > 0 and rules.is_extreme(q)
         rules.weigh_for_query(self._table, self.search, q, boosted, 1.0 / len(self.quantiles))
         low = rules.value_at(self._table, self.search, 0.5 - share / 2.0)
         high = rules.value_at(self._table, self.search, 0.5 + share / 2.0)
@@ -412,7 +411,7 @@ class Isotonic(ThresholdProtocol):
     def _restore(self, progress: Mapping[str, Any]) -> None:
         self._counts = {}
         self._table = self._empty()
-        self._arrivals = new_arrivals(0, self.course.epochs, len(self.quantiles))
+        self._arrivals = new_arrivals(0, self.run_plan.epochs, len(self.quantiles))
         self._round_thresholds = {int(current): int(c) for current, c in progress["rounds"]}
         for phase, arm, coin, threshold, answered, ones in progress["counts"]:
             self._check_query(Query(threshold, coin, phase, arm))

@@ -31,7 +31,7 @@ ANSWER_POWER = 2.0
 CENTRAL = 0.3
 # A round spread over posterior quantiles asks at most this many different thresholds.
 SPREAD_POINTS = 32
-# Fractional part of the golden ratio: its multiples fill (0, 1) evenly in any stretch.
+# Fractional part of the golden ratio, whose multiples do what `even_part` says.
 _GOLDEN = 0.6180339887498949
 
 
@@ -185,10 +185,16 @@ def spread_share(spread: float, point: int, points: int) -> float:
 
 
 @njit(cache=True)
+def even_part(step: int) -> float:
+    """A number in (0, 1) for each step, such that any stretch of steps fills (0, 1) evenly."""
+    turn = step * _GOLDEN
+    return turn - math.floor(turn)
+
+
+@njit(cache=True)
 def lone_share(spread: float, asked: int) -> float:
     """The same for users asked one at a time while others are in flight."""
-    step = asked * _GOLDEN
-    return 0.5 + spread * (2.0 * (step - math.floor(step)) - 1.0)
+    return 0.5 + spread * (2.0 * even_part(asked) - 1.0)
 
 
 def bulk_reports(users: int, kappa: float, size: int) -> int:

@@ -17,20 +17,27 @@ Nothing is said if the reports hardly tell the place of the curve, or the quanti
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from privquant._numba import njit
 from privquant.arrays import Floats
-from privquant.protocols.isotonic.curve import Seen, _index_at, _slopes, _solve, fit_curve, weighed_reports
+from privquant.error_words import Lump, Typical
+from privquant.protocols.isotonic.curve import (
+    Seen,
+    fit_curve,
+    index_at,
+    place_range,
+    slopes,
+    solve,
+    weighed_reports,
+)
 from privquant.protocols.isotonic.jumps import strongest_jump
 from privquant.protocols.isotonic.posterior import profile, target_rate
 from privquant.protocols.isotonic.prior import Search, prior_mass
 from privquant.protocols.isotonic.rules import answer_window
 from privquant.protocols.isotonic.table import Table, counts_at
 from privquant.protocols.isotonic.typical_ranks import rank_reach
-from privquant.protocols.isotonic.typical_values import place_range
 
 # 95 % of answers on smooth data lie within about 2.0 standard deviations by the curve's information, from 1.7 to
 # 2.4 from one shape, size and epsilon to the next.
@@ -64,25 +71,6 @@ _SEEN = 3.0
 SMOOTH, FEW, LUMPY = 0, 1, 2
 
 
-class Typical(NamedTuple):
-    """within: half-width of rank; low, high: the indices between which it keeps values, by the curve; if_lumpy: the
-    half-width of rank if the data only look smooth.
-    """
-
-    within: float
-    low: int
-    high: int
-    if_lumpy: float
-
-
-class Lump(NamedTuple):
-    """Why nothing is called typical: users crowd on the values low .. high, whose rank jumps by about `jump`."""
-
-    low: int
-    high: int
-    jump: float
-
-
 def typical(
     table: Table,
     search: Search,
@@ -93,7 +81,7 @@ def typical(
     part: float = 1.0,
     people: bool = False,
 ) -> Typical | Lump | None:
-    """What is typical of `answer`, from the table of all reports; None where there is too little to say it.
+    """What is typical of `answer`, in indices, from the table of all reports; None where they say too little.
 
     part: of all reports, those asked for this quantile. people: whether the rank is that among the very people
     asked, all of them, rather than in a population.
@@ -103,8 +91,8 @@ def typical(
         return None
     if kind == LUMPY:
         return Lump(int(low), int(high), float(rank))
-    if_lumpy = float(rank_reach(table, search, quantile, answer))
-    return Typical(float(rank), int(low), int(high), min(max(if_lumpy, rank), max(quantile, 1.0 - quantile)))
+    if_lumpy = min(max(float(rank_reach(table, search, quantile, answer)), rank), max(quantile, 1.0 - quantile))
+    return Typical(quantile, int(low), int(high), float(rank), if_lumpy)
 
 
 @njit(cache=True)
@@ -173,8 +161,8 @@ def _look(
         within = max(within, min(quantile, 1.0 - quantile))
     within = min(within, max(quantile, 1.0 - quantile))
     lowest, highest = place_range(seen, curve, VALUE_SCORE)
-    low = 0 if lowest == -math.inf else min(_index_at(search, origin, lowest * unit), answer)
-    high = search.last if highest == math.inf else max(_index_at(search, origin, highest * unit), answer)
+    low = 0 if lowest == -math.inf else min(index_at(search, origin, lowest * unit), answer)
+    high = search.last if highest == math.inf else max(index_at(search, origin, highest * unit), answer)
     return SMOOTH, low, high, within
 
 
@@ -183,10 +171,10 @@ def _scatter(seen: Seen, curve: Floats) -> float:
     """The standard deviation of the answer's rank by the curve's information; infinite if it has none."""
     gradient = np.empty(3)
     information = np.empty((3, 3))
-    _slopes(seen, curve, gradient, information)
+    slopes(seen, curve, gradient, information)
     only_place = np.array([1.0, 0.0, 0.0])
     column = np.empty(3)
-    if not _solve(information, 0.0, only_place, column) or not column[0] > 0.0:
+    if not solve(information, 0.0, only_place, column) or not column[0] > 0.0:
         return math.inf
     slope = math.exp(-0.5 * seen.height * seen.height) / math.sqrt(2.0 * math.pi) * math.exp(curve[1])
     return slope * math.sqrt(column[0])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from privquant._numba import njit
 from privquant.arrays import Floats
-from privquant.protocols.isotonic.posterior import least_rate, profile, target_rate
+from privquant.protocols.isotonic.posterior import best_fit, least_rate, profile, target_rate
 from privquant.protocols.isotonic.prior import Search
 from privquant.protocols.isotonic.table import Table, counts_at, place_of
 
@@ -28,10 +28,7 @@ _STEP = 1e-4
 def _behind(table: Table, n: Floats, s: Floats, cell: int, rate: float, least: float) -> float:
     """How much less likely than the best of all monotone rates are the best that cross `rate` in this cell."""
     profile(table, n, s, rate, 0.0, least, 1.0 - least)
-    best = table.fit[0]
-    for k in range(1, table.held[0] + 1):
-        best = max(best, table.fit[k])
-    return float(best - table.fit[cell])
+    return float(best_fit(table) - table.fit[cell])
 
 
 @njit(cache=True)

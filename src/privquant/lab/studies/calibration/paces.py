@@ -1,4 +1,4 @@
-"""Measure what several quantiles, an interval, rounds and users in flight cost: see `privquant.planning.paces`.
+"""Measure what several quantiles, an interval, rounds and users in flight cost: see `privquant.planning.asking`.
 
 Fitted against the law of plain runs on the typical family, which must be fitted first.
 """
@@ -20,9 +20,9 @@ from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.lab.studies.calibration.law_fit import Counts, Entry, as_counts, errors_counted, fitted, pooled
 from privquant.lab.studies.calibration.settings import BITS, QUANTILES, TYPICAL, between, spread_evenly
 from privquant.lab.studies.table import name
+from privquant.planning.asking import SPREAD, interval_run, shared, slowed
 from privquant.planning.law import Law, Run, unit
 from privquant.planning.limits import kappa_of
-from privquant.planning.paces import SPREAD, interval_run, shared, slowed
 
 KINDS = ("quantiles", "interval", "rounds", "in_flight")
 POINTS = 96

@@ -31,7 +31,7 @@ _BOUND = 2.24
 
 
 @dataclass(frozen=True)
-class Pace:
+class AskingSchedule:
     """How a run asks.
 
     quantiles: all of one run, where they are several. interval: confidence of a certified interval.
@@ -46,7 +46,7 @@ class Pace:
     @property
     def plain(self) -> bool:
         """One quantile, at leisure."""
-        return self == Pace()
+        return self == AskingSchedule()
 
     @property
     def share(self) -> float:
@@ -68,7 +68,8 @@ class Pace:
         return own
 
 
-AT_LEISURE = Pace()
+PLAIN = AskingSchedule()
+"""One quantile, asked at leisure."""
 
 
 def shared(run: Run, quantiles: tuple[float, ...], *, reach: float) -> float:
