@@ -17,10 +17,10 @@ import isotonic
 
 from privquant.lab.experiment.results import Results
 from privquant.lab.experiment.runner import run_cells
-from privquant.lab.studies import coverage
-from privquant.lab.studies.compare import TABLES, runs
-from privquant.lab.studies.search import rounds, several, shuffle, success, users
-from privquant.lab.studies.table import name, size_text
+from studies import coverage
+from studies.compare import TABLES, runs
+from studies.search import rounds, several, shuffle, success, users
+from studies.table import name, size_text
 
 # success of isotonic search by (shape, size, quantile, epsilon)
 LEAST_SUCCESS = {

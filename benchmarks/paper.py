@@ -15,9 +15,9 @@ from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from measure import Row, seconds
 
 from privquant.lab.experiment.runner import run_cells
-from privquant.lab.studies.paper.figure import Effort
-from privquant.lab.studies.paper.mechanisms import PAPER
-from privquant.lab.studies.paper.pareto import FIGURES
+from studies.paper.figure import Effort
+from studies.paper.mechanisms import PAPER
+from studies.paper.pareto import FIGURES
 
 
 def processor() -> float:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from privquant.errors import InvalidInput
-from privquant.lab.studies import style
-from privquant.lab.studies.paper.accounting import METHODS as SHOWN
+from privquant.lab import style
 from privquant.privacy.comparison import Saving, ladder
 from privquant.privacy.shuffle import METHODS
 
@@ -41,7 +40,7 @@ def curves(file: Path, *, epsilon: float, delta: float, batch: int, points: int 
         found = {size: {r.method: r for r in ladder(epsilon=epsilon, delta=delta, batch=size)} for size in sizes}
         for method in METHODS:
             rungs = [found[size][method] for size in sizes]
-            label, look = SHOWN[method]
+            label, look = style.METHODS[method]
             left.plot(sizes, [r.local_epsilon for r in rungs], label=label, **look.line())
             right.plot(sizes, [r.noise_users for r in rungs], label=label, **look.line())
         right.set_yscale("log")
