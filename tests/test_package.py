@@ -3,6 +3,8 @@
 import ast
 import subprocess
 import sys
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -127,6 +129,22 @@ def test_a_server_on_postgresql_says_what_is_missing():
     done = run_without({"asyncpg"}, main)
     assert done.returncode == 2
     assert "needs asyncpg, which is not installed: pip install 'privquant[service]'" in done.stderr
+
+
+def test_the_wheel_has_the_package_alone(tmp_path):
+    """Tests, studies and benchmarks stay in the repository; the source distribution has them."""
+    from hatchling.builders.sdist import SdistBuilder
+    from hatchling.builders.wheel import WheelBuilder
+
+    root = Path(__file__).resolve().parent.parent
+    (wheel,) = WheelBuilder(str(root)).build(directory=str(tmp_path), versions=["standard"])
+    with zipfile.ZipFile(wheel) as opened:
+        names = opened.namelist()
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"privquant"}
+    assert not [name for name in names if "studies" in name or "recorded" in name]
+    (source,) = SdistBuilder(str(root)).build(directory=str(tmp_path), versions=["standard"])
+    with tarfile.open(source) as opened:
+        assert any(name.endswith("/studies/__main__.py") for name in opened.getnames())
 
 
 def test_version_and_public_names():

@@ -1,9 +1,10 @@
 """Measure what the planner plans with: the laws of rank error of every protocol.
 
-The result is `privquant/planning/calibration.json`; `privquant calibrate` makes it anew. Settings (users, epsilon,
-quantile, size of the domain, delta) are spread evenly over all that people plan for, and every run has users drawn
-for it alone, from the families of data of `privquant.planning.calibration`. A law (`privquant.planning.law`) is
-fitted to all runs of a family at once.
+The result is `privquant/planning/calibration.json`; `python -m studies calibration` makes it anew.
+
+Settings (users, epsilon, quantile, size of the domain, delta) are spread evenly over all that people plan for, and
+every run has users drawn for it alone, from the families of data of `privquant.planning.calibration`. A law
+(`privquant.planning.law`) is fitted to all runs of a family at once.
 """
 
 from __future__ import annotations
@@ -174,7 +175,7 @@ def report(results: Results, rows: tuple[Row, ...] = ROWS, pace_points: int = pa
     trials = results.outcomes[0].trials
     plain = law_of(laws[PLAIN]["typical"])
     return {
-        "made_by": f"privquant calibrate --trials {trials} --seed {results.seed}",
+        "made_by": f"python -m studies calibration --trials {trials} --seed {results.seed}",
         "version": __version__,
         "form": FORM,
         "families": settings.FAMILIES,

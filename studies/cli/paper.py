@@ -1,4 +1,4 @@
-"""`privquant paper`: every figure of the paper again, and those that go beyond it."""
+"""`python -m studies paper`: every figure of the paper again, and those that go beyond it."""
 
 from __future__ import annotations
 

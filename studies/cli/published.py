@@ -1,4 +1,4 @@
-"""`privquant published`: our success rates beside the authors' recorded runs."""
+"""`python -m studies published`: our success rates beside the authors' recorded runs."""
 
 from __future__ import annotations
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from privquant.lab import style
 from privquant.lab.experiment.results import Results
 from privquant.lab.experiment.tables import versions
 from privquant.privacy.comparison import coin_noise
 from privquant.privacy.shuffle import local_epsilon
+from studies import style
 from studies.paper.figure import Drawing, Figure
 
 BATCH = 625_000  # a round of the paper's run: 10^7 users, log2(4^8) = 16 rounds

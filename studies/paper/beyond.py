@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from privquant.lab import style
 from privquant.lab.data import dataset, dataset_names
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
+from studies import style
 from studies.limits import mean_rank_error
 from studies.paper.draw import error_bars, mean_errors
 from studies.paper.figure import Drawing, Effort, Figure, lines

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from privquant.lab import style
 from privquant.lab.data import dataset
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
+from studies import style
 from studies.paper.draw import hollow, recorded_handle
 from studies.paper.figure import Drawing, Effort, Figure, lines, note
 from studies.paper.mechanisms import BAYESS

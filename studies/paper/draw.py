@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from privquant.lab import style
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
+from studies import style
 from studies.paper.figure import lines
 from studies.paper.mechanisms import Mechanism, look_of
 from studies.published import Recorded

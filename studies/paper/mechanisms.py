@@ -14,9 +14,9 @@ from typing import Any
 
 from privquant.lab.data import DataSet
 from privquant.lab.experiment.cell import Cell
-from privquant.lab.style import Look, look, title
 from privquant.protocols.registry import protocol_names
 from studies.published import BEHAVIOURS
+from studies.style import Look, look, title
 
 
 @dataclass(frozen=True)

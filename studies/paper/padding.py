@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from privquant.lab import style
 from privquant.lab.data import dataset
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
 from privquant.protocols.registry import protocol_class
+from studies import style
 from studies.paper.draw import error_bars
 from studies.paper.figure import Drawing, Effort, Figure
 from studies.paper.mechanisms import Mechanism, every_protocol

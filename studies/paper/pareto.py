@@ -7,10 +7,10 @@ they exist.
 
 from __future__ import annotations
 
-from privquant.lab import style
 from privquant.lab.data import DataSet, dataset
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
+from studies import style
 from studies.paper.draw import error_bars, error_cdf, hollow, recorded_handle
 from studies.paper.figure import CDF_EPSILON, Drawing, Effort, Figure
 from studies.paper.mechanisms import OWN, PAPER

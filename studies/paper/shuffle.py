@@ -10,17 +10,17 @@ from __future__ import annotations
 from typing import Any
 
 from privquant.domain import Integers
-from privquant.lab import style
 from privquant.lab.data import dataset
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
-from privquant.lab.style import Look
 from privquant.privacy.shuffle import local_epsilon
 from privquant.protocols.isotonic.shuffled import shuffled_isotonic
 from privquant.protocols.naive.shuffled import shuffled_settings
+from studies import style
 from studies.paper.draw import error_bars, error_cdf, mean_errors
 from studies.paper.figure import CDF_EPSILON, Drawing, Effort, Figure, note
 from studies.paper.mechanisms import NAIVE, TREE, Mechanism
+from studies.style import Look
 
 USERS = 10**7
 SIZE = 4**8

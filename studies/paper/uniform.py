@@ -5,10 +5,10 @@ Figures 1b and 3: success against B, and the error's distribution at B = 10^6.
 
 from __future__ import annotations
 
-from privquant.lab import style
 from privquant.lab.data import dataset
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
+from studies import style
 from studies.paper.draw import error_bars, error_cdf, hollow, recorded_handle
 from studies.paper.figure import Drawing, Effort, Figure
 from studies.paper.mechanisms import BAYESS, NAIVE, OWN

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from privquant.lab import style
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
 from privquant.lab.experiment.source import Drawn
 from privquant.lab.schedule import SUGGESTED, Schedule
+from studies import style
 from studies.search.success import ALPHA, USERS
 from studies.table import Runs, markdown, name, size_text
 

@@ -22,7 +22,7 @@ SMALL = (
 def test_a_small_calibration_can_be_planned_with(tmp_path):
     found = run_cells(cells(4, SMALL, 4), seed=4, workers=1)
     document = report(found, SMALL, 4)
-    assert document["made_by"] == "privquant calibrate --trials 4 --seed 4"
+    assert document["made_by"] == "python -m studies calibration --trials 4 --seed 4"
     path = tmp_path / "calibration.json"
     write(document, path)
     assert calibrated(path) == ("isotonic/local", "isotonic/shuffle")

@@ -1,15 +1,18 @@
-"""`privquant published` as a user runs it."""
+"""`python -m studies published` as a person runs it."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "privquant.cli", "published", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    command = [sys.executable, "-m", "studies", "published", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT)
 
 
 def test_it_prints_the_record_beside_ours() -> None:

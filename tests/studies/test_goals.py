@@ -12,11 +12,11 @@ from studies_outcomes import made_up, of_rate
 
 from privquant.lab.experiment.results import Results
 from privquant.lab.experiment.runner import run_cells
-from studies.compare import TABLES
 from studies.limits import success_limit
 from studies.table import Runs
+from studies.tables import TABLES
 
-FOLDER = Path(__file__).resolve().parents[3] / "benchmarks"
+FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_a_goal_is_a_least_or_a_most_one(goals):
 
 @pytest.mark.parametrize(
     ("table", "ours", "others", "count"),
-    [("search", 0.97, 0.1, 10), ("shuffle", 0.9, 0.3, 1), ("rounds", 0.90, 0.88, 2), ("several", 0.9, 0.6, 9)],
+    [("success", 0.97, 0.1, 10), ("shuffle", 0.9, 0.3, 1), ("rounds", 0.90, 0.88, 2), ("several", 0.9, 0.6, 9)],
 )
 def test_goals_are_met_and_missed(goals, table, ours, others, count):
     held = goals.GOALS[table](with_rates(table, ours, others))
@@ -93,7 +93,7 @@ def test_success_is_near_the_limit(goals):
     """120 runs of each held cell: 3.5 deviations below what is asked; false alarm 2.5e-4 a cell that just meets it.
     The twin: DpBayeSS fails the same bound in the cell where it is furthest behind.
     """
-    shapes = {dict(c.notes)["cell"]: c for c in TABLES["search"].cells(Runs(120, 3))}
+    shapes = {dict(c.notes)["cell"]: c for c in TABLES["success"].cells(Runs(120, 3))}
     held = {f"search {' '.join(map(str, which))}": least for which, least in goals.LEAST_SUCCESS.items()}
     furthest = "search tiny 4294967296 0.5 0.879"
     cells = [shapes[f"{cell} isotonic"] for cell in held] + [shapes[f"{furthest} bayess"]]
@@ -102,7 +102,7 @@ def test_success_is_near_the_limit(goals):
     assert met == [True] * 10 + [False]
 
 
-@pytest.mark.parametrize(("given", "code"), [(("shuffle", "8"), 0), (("search", "2"), 1)])
+@pytest.mark.parametrize(("given", "code"), [(("shuffle", "8"), 0), (("success", "2"), 1)])
 def test_it_ends_with_1_if_a_goal_is_missed(given, code):
     """The ratio of 14 is far above 6 in few runs; ten cells that must not miss once do, at this seed."""
     table, trials = given
@@ -124,7 +124,7 @@ def hold(goals, table, trials, data_sets):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("table", ["search", pytest.param("users", marks=FAR_AHEAD), "shuffle"])
+@pytest.mark.parametrize("table", ["success", pytest.param("users", marks=FAR_AHEAD), "shuffle"])
 def test_the_whole_table(goals, table):
     hold(goals, table, 4000, 500)
 

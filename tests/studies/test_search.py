@@ -8,11 +8,11 @@ from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.runner import run_cells
 from privquant.lab.experiment.source import Drawn
 from privquant.lab.experiment.template import Shuffled
-from studies.compare import TABLES, runs
 from studies.limits import success_limit
 from studies.search import rounds, users
 from studies.search.success import USERS
 from studies.table import Runs
+from studies.tables import TABLES, runs
 
 
 def outcome(shape, size, epsilon, q, *, trials, redraw, crowd=USERS, **settings):
@@ -55,7 +55,7 @@ def test_every_table_reports_what_its_cells_found(table):
     assert lines[2].startswith("| ")
     first = lines[2 : lines.index("", 2)] if "" in lines[2:] else lines[2:]
     assert len({line.count("|") for line in first}) == 1
-    shown = {"search": "0.770 | 0.770 | 0.770", "users": "0.770@", "rounds": "0.770 | 0.770", "coverage": "1.000"}
+    shown = {"success": "0.770 | 0.770 | 0.770", "users": "0.770@", "rounds": "0.770 | 0.770", "coverage": "1.000"}
     assert shown.get(table, "1.00") in text
 
 

@@ -48,7 +48,9 @@ def plan(
     calibration: Annotated[
         Path | None,
         typer.Option(
-            help="A file of `privquant calibrate`.", envvar="PRIVQUANT_CALIBRATION", show_default="the shipped one"
+            help="A file of `python -m studies calibration`.",
+            envvar="PRIVQUANT_CALIBRATION",
+            show_default="the shipped one",
         ),
     ] = None,
     simulate: Annotated[

@@ -1,7 +1,7 @@
-"""How every figure looks: one size, one type, one colour and marker for one protocol.
+"""How every figure looks: one size, one type, lines that differ in colour, marker and dash.
 
 Figures are made without pyplot, so no display, no global state and no window is ever needed. Colours are told apart
-by readers with any colour vision, and lines also differ in marker and dash.
+by readers with any colour vision.
 """
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from privquant.errors import MissingDependency
 
-ALPHA = 0.04  # the paper's alpha_test
 PANEL = (3.5, 2.75)  # inches
 
 RC = {
@@ -58,13 +56,6 @@ class Look:
         return {"color": self.color, "linestyle": self.dash, "linewidth": self.width, **more}
 
 
-_OWN = {
-    "naive": ("DpNaiveNBS", Look("#0072B2", "s")),
-    "bayess": ("DpBayeSS", Look("#D55E00", "o")),
-    "bayeslearn": ("BayesLearn", Look("#E69F00", "D")),
-    "hierarchical": ("Hierarchical (descent)", Look("#009E73", "^")),
-    "isotonic": ("Isotonic search", Look("#7A2A8C", "P", "-", 1.9)),
-}
 SPARE = (
     Look("#56B4E9", "v", "--"),
     Look("#8C6D31", "X", "--"),
@@ -81,15 +72,6 @@ METHODS = {
     "exact": ("exact", Look("#D55E00", "o", "-", 1.9)),
 }
 """The methods of shuffle accounting: what figures call them, and how they look."""
-
-
-def look(protocol: str, place: int = 0) -> Look:
-    """A protocol's own look; one without takes a spare by its place."""
-    return _OWN[protocol][1] if protocol in _OWN else SPARE[place % len(SPARE)]
-
-
-def title(protocol: str) -> str:
-    return _OWN[protocol][0] if protocol in _OWN else protocol
 
 
 @contextmanager
@@ -112,36 +94,11 @@ def panels(columns: int, rows: int = 1, *, height: float = 1.0) -> tuple[Any, li
     return made, [axes for line in grid for axes in line]
 
 
-def bars(axes: Any, x: Sequence[float], y: Sequence[float], error: Sequence[float], **line: Any) -> None:
-    """Points with error bars."""
-    axes.errorbar(x, y, yerr=error, capsize=2, elinewidth=0.9, **line)
-
-
 def legend_below(figure: Any, axes: Any, *, columns: int = 3, more: Sequence[Any] = ()) -> None:
     """One legend for all panels, under them."""
     handles, labels = axes.get_legend_handles_labels()
     named = dict(zip(labels, handles, strict=True)) | {h.get_label(): h for h in more}
     figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=columns)
-
-
-def epsilon_axis(axes: Any, *, label: str = "privacy budget ε") -> None:
-    ticks = (0.1, 0.2, 0.5, 1, 2, 5)
-    axes.set_xscale("log")
-    axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
-    axes.minorticks_off()
-    axes.set_xlabel(label)
-
-
-def success_axis(axes: Any, *, alpha: float = ALPHA) -> None:
-    axes.set_ylim(-0.03, 1.03)
-    axes.set_ylabel(f"success rate (α = {alpha:g})")
-
-
-def cdf_axis(axes: Any, *, most: float = 0.5) -> None:
-    axes.set_xlim(0, most)
-    axes.set_ylim(0, 1.02)
-    axes.set_xlabel("absolute quantile error")
-    axes.set_ylabel("share of trials at or below")
 
 
 def log_axis(axis: Any) -> None:
@@ -153,11 +110,3 @@ def log_axis(axis: Any) -> None:
     axis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(LogFormatterSciNotation(minor_thresholds=(9.0, 9.0)))
-
-
-def save(figure: Any, folder: Path, name: str) -> list[Path]:
-    """PDF and PNG, the same bytes for the same numbers."""
-    files = [folder / f"{name}.pdf", folder / f"{name}.png"]
-    figure.savefig(files[0], metadata={"CreationDate": None, "Producer": None, "Creator": "privquant"})
-    figure.savefig(files[1], dpi=160, metadata={"Software": "privquant"})
-    return files

@@ -1,4 +1,4 @@
-"""`privquant sweep` and `privquant paper` as a person uses them: real processes."""
+"""`privquant sweep` as a person uses it: real processes."""
 
 from __future__ import annotations
 
@@ -102,22 +102,6 @@ def test_bad_input_ends_with_one_line_and_exit_code_2(
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
     assert not list(tmp_path.iterdir())
-
-
-def test_figures_are_listed_and_an_unknown_one_is_refused(tmp_path: Path) -> None:
-    listed = privquant("paper", "--list")
-    assert listed.returncode == 0
-    assert listed.stdout.splitlines()[0].startswith("pareto-n2500-B4e8")
-    refused = privquant("paper", "--figure", "nope", "--out", tmp_path)
-    assert refused.returncode == 2
-    assert "there is no figure 'nope'; there are pareto-n2500-B4e8" in refused.stderr
-
-
-def test_one_figure_from_the_command_line(tmp_path: Path) -> None:
-    done = privquant("paper", "--figure", "uniform-eps1", "--quick", "--out", tmp_path / "new" / "folder")
-    assert done.returncode == 0, done.stderr
-    assert "0 of 10 recorded rows are more than 3 standard errors from ours" in done.stdout
-    assert (tmp_path / "new" / "folder" / "uniform-eps1.png").exists()
 
 
 def test_numbers_and_protocols_as_the_command_line_takes_them() -> None:

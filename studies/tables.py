@@ -1,4 +1,4 @@
-"""The tables of `privquant compare` by name; the modules behind them say what each measures."""
+"""The tables that are made of cells, by name; the modules behind them say what each measures."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from studies import coverage, liars
 from studies.search import curve, rounds, several, shuffle, success, users
 from studies.table import Runs
 
-TABLES: dict[str, ModuleType] = {
-    "search": success,
+SEARCH: dict[str, ModuleType] = {
+    "success": success,
     "users": users,
     "curve": curve,
     "shuffle": shuffle,
     "rounds": rounds,
     "several": several,
-    "coverage": coverage,
-    "liars": liars,
 }
-"""Each with `cells(runs)`, what to run, and `report(results)`, what is said about it."""
+"""Isotonic search beside its rivals. Each table has `cells(runs)`, what to run, and `report(results)`, what is said
+about it."""
+
+TABLES: dict[str, ModuleType] = {**SEARCH, "coverage": coverage, "liars": liars}
 
 
 def runs(trials: int, data_sets: int, share: int = 1) -> Runs:
