@@ -22,9 +22,9 @@ from privquant.aggregator.operator_client import OperatorClient, Refusal
 from privquant.aggregator.page_files import device_folder
 from privquant.aggregator.process import free_port
 from privquant.domain import Integers
-from privquant.lab.engine.crowd import draw, fill, new_crowd
 from privquant.lab.engine.isotonic import outcomes
 from privquant.lab.engine.samplers import binomial, hypergeometric
+from privquant.lab.engine.unasked import draw, fill, new_tree
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.protocols.isotonic.protocol import Isotonic
@@ -70,7 +70,7 @@ def test_samplers_draw_the_same_numbers_interpreted_and_compiled():
 
     def drawn():
         rng = np.random.default_rng(5)
-        cells, found = new_crowd(8), []
+        cells, found = new_tree(8), []
         for n in (5, 40, 5000, 10**9, 10**15):
             found += [int(binomial(n, p, rng)) for p in (0.0, 1e-3, 0.3, 0.9, 1.0)]
             found += [int(hypergeometric(n, 3 * n, k, rng)) for k in (3, n // 2, n)]

@@ -119,7 +119,7 @@ def padded(sample: Sample, q: float) -> Sample:
 
 
 class Draw(NamedTuple):
-    """A crowd, and the quantiles of the population it was drawn from, where there is one."""
+    """The users of some trials, and the quantiles of the population they were drawn from, where there is one."""
 
     sample: Sample
     population: Callable[[float], int] | None = None

@@ -1,4 +1,4 @@
-"""A population for exact draws by count: cells of users, or a list of them where the queries are small.
+"""The users not yet asked, for exact draws by count: cells of them, or a list where the queries are small.
 
 Users are kept in a binary tree of cells between the thresholds met so far. A batch goes down to its own threshold,
 and at each cut on its way falls to the two sides hypergeometrically, by the users of each side of whom no batch has
@@ -23,7 +23,7 @@ from privquant.lab.engine.samplers import hypergeometric
 from privquant.protocols.isotonic.table import place_of
 
 
-class Crowd(NamedTuple):
+class Unasked(NamedTuple):
     """The tree: node 0 is the root. left == 0 marks a leaf. `asked` are the users known to be asked; `before` is
     the number of users below the cell; `held` has the number of nodes.
 
@@ -39,26 +39,26 @@ class Crowd(NamedTuple):
     before: Ints
 
 
-def new_crowd(thresholds: int) -> Crowd:
+def new_tree(thresholds: int) -> Unasked:
     """A tree with room for `thresholds` distinct thresholds. A node's right child follows its left one."""
     columns = (np.zeros(2 * thresholds + 3, np.int64) for _ in range(5))
-    return Crowd(np.zeros(2, np.int64), np.zeros(0, np.int64), *columns)
+    return Unasked(np.zeros(2, np.int64), np.zeros(0, np.int64), *columns)
 
 
-def new_list(users: int) -> Crowd:
+def new_list(users: int) -> Unasked:
     """A list of so many users."""
     columns = (np.zeros(1, np.int64) for _ in range(5))
-    return Crowd(np.zeros(2, np.int64), np.arange(users, dtype=np.int64), *columns)
+    return Unasked(np.zeros(2, np.int64), np.arange(users, dtype=np.int64), *columns)
 
 
 @njit(cache=True)
-def fill(crowd: Crowd, users: int) -> None:
+def fill(unasked: Unasked, users: int) -> None:
     """One cell with all users, nobody asked. A list keeps its order: the next draws shuffle it all the same."""
-    crowd.held[0] = 1
-    crowd.held[1] = 0
-    crowd.total[0] = users
-    crowd.left[0] = 0
-    crowd.before[0] = 0
+    unasked.held[0] = 1
+    unasked.held[1] = 0
+    unasked.total[0] = users
+    unasked.left[0] = 0
+    unasked.before[0] = 0
 
 
 @njit(cache=True)
@@ -69,22 +69,22 @@ def at_most(values: Ints, cumulative: Ints, threshold: int) -> int:
 
 
 @njit(cache=True)
-def _cut(crowd: Crowd, node: int, threshold: int, below: int) -> None:
+def _cut(unasked: Unasked, node: int, threshold: int, below: int) -> None:
     """Make a leaf two leaves; `below` of its users are at or below the threshold."""
-    a = crowd.held[0]
+    a = unasked.held[0]
     b = a + 1
-    if b >= crowd.cut.size:  # compiled code would write beyond the end without a word
+    if b >= unasked.cut.size:  # compiled code would write beyond the end without a word
         raise IndexError("the tree of cells is full")
-    crowd.held[0] = a + 2
-    crowd.cut[node] = threshold
-    crowd.left[node] = a
-    crowd.total[a] = below
-    crowd.before[a] = crowd.before[node]
-    crowd.total[b] = crowd.total[node] - below
-    crowd.before[b] = crowd.before[node] + below
+    unasked.held[0] = a + 2
+    unasked.cut[node] = threshold
+    unasked.left[node] = a
+    unasked.total[a] = below
+    unasked.before[a] = unasked.before[node]
+    unasked.total[b] = unasked.total[node] - below
+    unasked.before[b] = unasked.before[node] + below
     for child in (a, b):
-        crowd.asked[child] = 0
-        crowd.left[child] = 0
+        unasked.asked[child] = 0
+        unasked.left[child] = 0
 
 
 @njit(cache=True)
@@ -103,26 +103,30 @@ def _draw_listed(listed: Ints, held: Ints, below: int, count: int, rng: np.rando
 
 
 @njit(cache=True)
-def draw(crowd: Crowd, values: Ints, cumulative: Ints, threshold: int, count: int, rng: np.random.Generator) -> int:
+def draw(
+    unasked: Unasked, values: Ints, cumulative: Ints, threshold: int, count: int, rng: np.random.Generator
+) -> int:
     """Ask `count` fresh users at random; how many of them are at or below the threshold."""
-    if crowd.listed.size > 0:
-        return _draw_listed(crowd.listed, crowd.held, at_most(values, cumulative, threshold), count, rng)
+    if unasked.listed.size > 0:
+        return _draw_listed(unasked.listed, unasked.held, at_most(values, cumulative, threshold), count, rng)
     node = 0
     below = 0
     while count > 0:
-        if crowd.left[node] == 0:
-            _cut(crowd, node, threshold, at_most(values, cumulative, threshold) - crowd.before[node])
-        a = crowd.left[node]
+        if unasked.left[node] == 0:
+            _cut(unasked, node, threshold, at_most(values, cumulative, threshold) - unasked.before[node])
+        a = unasked.left[node]
         b = a + 1
-        to_left = hypergeometric(crowd.total[a] - crowd.asked[a], crowd.total[b] - crowd.asked[b], count, rng)
-        crowd.asked[a] += to_left
-        crowd.asked[b] += count - to_left
-        if threshold < crowd.cut[node]:
+        to_left = hypergeometric(
+            unasked.total[a] - unasked.asked[a], unasked.total[b] - unasked.asked[b], count, rng
+        )
+        unasked.asked[a] += to_left
+        unasked.asked[b] += count - to_left
+        if threshold < unasked.cut[node]:
             node = a
             count = to_left
         else:
             below += to_left
-            if threshold == crowd.cut[node]:
+            if threshold == unasked.cut[node]:
                 break
             node = b
             count -= to_left
