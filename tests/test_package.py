@@ -56,6 +56,27 @@ print([pq.median(values, epsilon=2.0, domain=pq.Integers(0, 127), rng=1, protoco
     assert without.stdout == with_numba.stdout, without.stderr
 
 
+def test_without_numba_the_answers_of_many_users_are_the_same():
+    """Above 20,000 users those of bayeslearn and bayess are not, and the help says so: the twin."""
+    code = """
+import numpy as np, privquant as pq
+from privquant import lab
+values = np.arange(25_000) * 7919 % 997
+asked = {"epsilon": 1.0, "domain": pq.Integers(0, 1023)}
+trees = [{}, {"encoding": "hadamard"}, {"answer": "argmin"}, {"consistency": True}]
+print([pq.median(values, **asked, rng=1, protocol=name).value for name in ("naive", "isotonic")],
+      [pq.median(values, **asked, rng=1, protocol="hierarchical", **tree).value for tree in trees],
+      [lab.trials(values, **asked, trials=3, seed=1, protocol="hierarchical", **tree).values for tree in trees])
+print([pq.median(values, **asked, rng=1, protocol=name).value for name in ("bayeslearn", "bayess")])
+"""
+    with_numba, without = run_without(set(), code), run_without({"numba"}, code)
+    assert with_numba.returncode == 0, with_numba.stderr
+    same, other = zip(with_numba.stdout.splitlines(), without.stdout.splitlines(), strict=True)
+    assert same[0] == same[1]
+    assert other[0] != other[1]
+    assert "except by bayeslearn and bayess above 20,000 users" in " ".join(privquant.quantile.__doc__.split())
+
+
 def test_importing_the_package_needs_not_even_numpy():
     code = """
 import privquant as pq
