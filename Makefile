@@ -23,7 +23,7 @@ test-full: $(VENV)/.dev system lint
 
 # Clusters, each in an environment of its own: flwr pins old versions of what our command line uses.
 test-engines: $(VENV)-engines/.done $(VENV)-flower/.done
-	PYTHONPATH="$(CURDIR)/cluster-tests" PATH="$(CURDIR)/$(VENV)-engines/bin:$$PATH" $(VENV)-engines/bin/python -m pytest -c cluster-tests/pytest.ini cluster-tests --ignore cluster-tests/flower
+	PYTHONPATH="$(CURDIR)/cluster-tests:$(CURDIR)" PATH="$(CURDIR)/$(VENV)-engines/bin:$$PATH" $(VENV)-engines/bin/python -m pytest -c cluster-tests/pytest.ini cluster-tests --ignore cluster-tests/flower
 	$(VENV)-flower/bin/python -m pytest -c cluster-tests/pytest.ini cluster-tests/flower
 
 lint: $(VENV)/.dev
@@ -36,7 +36,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py
 
 paper: $(VENV)/.run
-	$(BIN)/privquant paper --out out/paper
+	$(BIN)/python -m studies paper --out out/paper
 
 # What the tests need beyond Python packages; installed only where it is missing.
 system:

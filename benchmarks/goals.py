@@ -1,6 +1,6 @@
-"""What isotonic search is held to: the tables of `privquant compare` measured anew, each against its goals.
+"""What isotonic search is held to: the tables of `python -m studies` measured anew, each against its goals.
 
-python benchmarks/goals.py --table search --seed 3     one table
+python benchmarks/goals.py --table success --seed 3    one table
 python benchmarks/goals.py --table all                 all of them, and the time of a trial
 
 Prints the tables and one line a goal; exit code 1 if one is missed.
@@ -17,10 +17,10 @@ import isotonic
 
 from privquant.lab.experiment.results import Results
 from privquant.lab.experiment.runner import run_cells
-from privquant.lab.studies import coverage
-from privquant.lab.studies.compare import TABLES, runs
-from privquant.lab.studies.search import rounds, several, shuffle, success, users
-from privquant.lab.studies.table import name, size_text
+from studies import coverage
+from studies.search import rounds, several, shuffle, success, users
+from studies.table import name, size_text
+from studies.tables import TABLES, runs
 
 # success of isotonic search by (shape, size, quantile, epsilon)
 LEAST_SUCCESS = {
@@ -65,7 +65,7 @@ class Goal:
         return f"{'met   ' if self.met else 'MISSED'} {self.what}: {self.found:.4g}, {asked}"
 
 
-def search_goals(results: Results) -> list[Goal]:
+def success_goals(results: Results) -> list[Goal]:
     found = results.by_note("cell")
     return [
         Goal(
@@ -139,7 +139,7 @@ def speed_goals() -> list[Goal]:
 
 
 GOALS: dict[str, Callable[[Results], list[Goal]]] = {
-    "search": search_goals,
+    "success": success_goals,
     "users": users_goals,
     "shuffle": shuffle_goals,
     "rounds": rounds_goals,
@@ -168,7 +168,7 @@ def measured(
 def main() -> None:
     tables = (*GOALS, "speed")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--table", choices=(*tables, "all"), default="search")
+    parser.add_argument("--table", choices=(*tables, "all"), default="success")
     parser.add_argument("--trials", type=int, default=4000, help="runs a cell")
     parser.add_argument("--data-sets", type=int, default=500, help="drawn data sets a cell")
     parser.add_argument("--seed", type=int, default=1)

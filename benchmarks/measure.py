@@ -5,9 +5,14 @@ Two ways are timed in alternation, so that a slow moment of the machine hits bot
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT))  # `studies` is not installed
 
 Row = dict[str, Any]
 """benchmark, case, baseline and ours (seconds of one unit of work), unit, ratio = baseline / ours."""

@@ -1,4 +1,4 @@
-"""The paper whole: all its Pareto cells, and every figure by `privquant paper --quick`.
+"""The paper whole: all its Pareto cells, and every figure by `python -m studies paper --quick`.
 
 Pareto: 6 data sets x 10 epsilons x 200 trials x 3 mechanisms, argmin included. Seconds are of the clock, with all
 cores; seconds of processor stand in the case, since the clock also counts what else the machine does.
@@ -12,12 +12,12 @@ import tempfile
 from collections.abc import Callable
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
-from measure import Row, seconds
+from measure import ROOT, Row, seconds
 
 from privquant.lab.experiment.runner import run_cells
-from privquant.lab.studies.paper.figure import Effort
-from privquant.lab.studies.paper.mechanisms import PAPER
-from privquant.lab.studies.paper.pareto import FIGURES
+from studies.paper.figure import Effort
+from studies.paper.mechanisms import PAPER
+from studies.paper.pareto import FIGURES
 
 
 def processor() -> float:
@@ -40,8 +40,8 @@ def timed(benchmark: str, case: str, work: Callable[[], object]) -> Row:
 
 def quick() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "privquant.cli", "paper", "--quick", "--out", folder]
-        subprocess.run(command, check=True, capture_output=True)
+        command = [sys.executable, "-m", "studies", "paper", "--quick", "--out", folder]
+        subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
 
 
 def rows() -> list[Row]:
@@ -53,4 +53,4 @@ def rows() -> list[Row]:
         f"{len(cells)} cells of 200 trials, three mechanisms",
         lambda: run_cells(cells, seed=1),
     )
-    return [whole, timed("every figure", "privquant paper --quick, a new process", quick)]
+    return [whole, timed("every figure", "python -m studies paper --quick, a new process", quick)]

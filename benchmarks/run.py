@@ -15,11 +15,9 @@ import time
 from importlib import import_module
 from pathlib import Path
 
-from measure import Row
+from measure import ROOT, Row
 
 from privquant.lab.experiment.tables import versions, write_table
-
-ROOT = Path(__file__).resolve().parent.parent
 
 # One module a section, each with rows(); the text stands above the section's table in the docs.
 SECTIONS = {

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import command
 
+from conftest import command
 from privquant import lab
 from privquant.engines import executor_at
 from privquant.engines.ray_executor import RayExecutor
@@ -136,7 +136,7 @@ def test_trials_and_the_paper_s_figures_take_an_executor(ray_here, tmp_path) -> 
     import numpy as np
 
     import privquant as pq
-    from privquant.lab.studies.paper.regenerate import regenerate
+    from studies.paper.regenerate import regenerate
 
     values = np.random.default_rng(1).integers(0, 1000, 2000)
     asked = {"protocol": "naive", "epsilon": 1.0, "domain": pq.Integers(0, 999), "trials": 50, "seed": 2}

@@ -81,6 +81,7 @@ def verbs():
     from typer.main import get_command
 
     from privquant import cli
+    from studies.__main__ import app as studies
 
     app = typer.Typer()
     with pytest.MonkeyPatch.context() as patch:
@@ -91,13 +92,20 @@ def verbs():
     for name, command in get_command(app).commands.items():
         within = {f"{name} {inner}": it for inner, it in getattr(command, "commands", {}).items()}
         for verb, it in {name: command, **within}.items():
-            made[verb] = {option for parameter in it.params for option in parameter.opts} | {"--help"}
-    return made
+            made[verb] = options(it)
+    return made | {f"studies {name}": options(it) for name, it in get_command(studies()).commands.items()}
+
+
+def options(command):
+    return {option for parameter in command.params for option in parameter.opts} | {"--help"}
 
 
 def wrong_commands(text, verbs):
     for line in code(text):
-        for command in re.findall(r"(?:^|[|;(]|\d\* +|\$ )\s*(?:npx )?privquant ([^#|;>]+)", line):
+        begins = r"(?:^|[|;(]|\d\* +|\$ )\s*"
+        found = re.findall(begins + r"(?:npx )?privquant ([^#|;>]+)", line)
+        found += re.findall(begins + r"python -m (studies [^#|;>]+)", line)
+        for command in found:
             try:
                 words = shlex.split(command)
             except ValueError:
@@ -147,13 +155,15 @@ def test_what_is_not_there_is_found_out(verbs):
     privquant plan --people 30
     privquant campaign create --epsilon 1
     privquant guess 3
+    python -m studies coverage --trials 10
+    python -m studies coverage --table all
     make demo    # and
     make tea
 """
     assert list(broken_links(page, ROOT / "docs" / "page.md")) == ["nowhere.md", "lab.md#nowhere"]
     assert list(missing_files(page)) == ["device/steps.py", "tests/nowhere/", "walker.py"]
     assert list(missing_modules(page)) == ["privquant.lab.nothing"]
-    assert list(wrong_commands(page, verbs)) == ["plan --people", "guess"]
+    assert list(wrong_commands(page, verbs)) == ["plan --people", "guess", "studies coverage --table"]
     assert list(missing_targets(page)) == ["tea"]
 
 

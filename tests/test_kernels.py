@@ -18,9 +18,9 @@ import privquant
 from privquant import _numba
 from privquant._numba import HAVE_NUMBA, compiled, compiled_form, njit
 from privquant.domain import Integers
-from privquant.lab.engine.crowd import draw, fill, new_crowd
 from privquant.lab.engine.isotonic import outcomes
 from privquant.lab.engine.samplers import binomial, hypergeometric
+from privquant.lab.engine.unasked import draw, fill, new_tree
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.pages.page_files import device_folder
@@ -69,7 +69,7 @@ def test_samplers_draw_the_same_numbers_interpreted_and_compiled():
 
     def drawn():
         rng = np.random.default_rng(5)
-        cells, found = new_crowd(8), []
+        cells, found = new_tree(8), []
         for n in (5, 40, 5000, 10**9, 10**15):
             found += [int(binomial(n, p, rng)) for p in (0.0, 1e-3, 0.3, 0.9, 1.0)]
             found += [int(hypergeometric(n, 3 * n, k, rng)) for k in (3, n // 2, n)]

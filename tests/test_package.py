@@ -4,6 +4,8 @@ import ast
 import re
 import subprocess
 import sys
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,27 @@ print([pq.median(values, epsilon=2.0, domain=pq.Integers(0, 127), rng=1, protoco
     with_numba, without = run_without(set(), code), run_without({"numba"}, code)
     assert with_numba.returncode == 0, with_numba.stderr
     assert without.stdout == with_numba.stdout, without.stderr
+
+
+def test_without_numba_the_answers_of_many_users_are_the_same():
+    """Above 20,000 users those of bayeslearn and bayess are not, and the help says so: the twin."""
+    code = """
+import numpy as np, privquant as pq
+from privquant import lab
+values = np.arange(25_000) * 7919 % 997
+asked = {"epsilon": 1.0, "domain": pq.Integers(0, 1023)}
+trees = [{}, {"encoding": "hadamard"}, {"answer": "argmin"}, {"consistency": True}]
+print([pq.median(values, **asked, rng=1, protocol=name).value for name in ("naive", "isotonic")],
+      [pq.median(values, **asked, rng=1, protocol="hierarchical", **tree).value for tree in trees],
+      [lab.trials(values, **asked, trials=3, seed=1, protocol="hierarchical", **tree).values for tree in trees])
+print([pq.median(values, **asked, rng=1, protocol=name).value for name in ("bayeslearn", "bayess")])
+"""
+    with_numba, without = run_without(set(), code), run_without({"numba"}, code)
+    assert with_numba.returncode == 0, with_numba.stderr
+    same, other = zip(with_numba.stdout.splitlines(), without.stdout.splitlines(), strict=True)
+    assert same[0] == same[1]
+    assert other[0] != other[1]
+    assert "except by bayeslearn and bayess above 20,000 users" in " ".join(privquant.quantile.__doc__.split())
 
 
 def test_importing_the_package_needs_not_even_numpy():
@@ -130,6 +153,22 @@ def test_a_server_on_postgresql_says_what_is_missing():
     done = run_without({"asyncpg"}, main)
     assert done.returncode == 2
     assert "needs asyncpg, which is not installed: pip install 'privquant[service]'" in done.stderr
+
+
+def test_the_wheel_has_the_package_alone(tmp_path):
+    """Tests, studies and benchmarks stay in the repository; the source distribution has them."""
+    from hatchling.builders.sdist import SdistBuilder
+    from hatchling.builders.wheel import WheelBuilder
+
+    root = Path(__file__).resolve().parent.parent
+    (wheel,) = WheelBuilder(str(root)).build(directory=str(tmp_path), versions=["standard"])
+    with zipfile.ZipFile(wheel) as opened:
+        names = opened.namelist()
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"privquant"}
+    assert not [name for name in names if "studies" in name or "recorded" in name]
+    (source,) = SdistBuilder(str(root)).build(directory=str(tmp_path), versions=["standard"])
+    with tarfile.open(source) as opened:
+        assert any(name.endswith("/studies/__main__.py") for name in opened.getnames())
 
 
 def test_version_and_public_names():

@@ -77,7 +77,7 @@ def plan(
     liars : float
         Fraction of users who lie, for the line about poisoning.
     calibration : path, optional
-        A file of `privquant calibrate`, instead of the shipped one or the one PRIVQUANT_CALIBRATION names.
+        A file of `python -m studies calibration`, instead of the shipped one or that of PRIVQUANT_CALIBRATION.
     simulate : int, optional
         With a pilot: run the job so many times on people drawn from it, and say what came out instead of what is
         typical of smooth data; 0 keeps to the laws. Unless given, 600 where numba is installed (some seconds, and

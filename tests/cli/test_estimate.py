@@ -106,7 +106,7 @@ def test_files_that_cannot_be_read(salaries, tmp_path):
 
 def test_version_and_help():
     assert privquant("--version").stdout.startswith("privquant 0.")
-    for verb in ("estimate", "plan", "account", "audit", "paper"):
+    for verb in ("estimate", "plan", "account", "audit", "sweep"):
         done = privquant(verb, "--help")
         assert done.returncode == 0, done.stderr
         assert "Usage" in done.stdout

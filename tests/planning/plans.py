@@ -19,10 +19,10 @@ from privquant.lab.experiment.runner import run_cells
 from privquant.lab.experiment.source import Drawn
 from privquant.lab.experiment.template import Registered
 from privquant.lab.sample import Draw, Sample
-from privquant.lab.studies.calibration.cliff import Cliff
-from privquant.lab.studies.calibration.settings import LUMPY
 from privquant.planning.calibration import calibration
 from privquant.planning.solving import Job, by_measurement, solve
+from studies.calibration.cliff import Cliff
+from studies.calibration.settings import LUMPY
 
 
 def _exponential(rng, n):

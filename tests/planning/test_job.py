@@ -247,7 +247,7 @@ def test_a_calibration_of_ones_own(tmp_path, monkeypatch):
     assert pq.plan(**ASKED).value > 1.5 * plain.value
     old = tmp_path / "old.json"
     old.write_text(json.dumps({"errors": {}}))
-    with pytest.raises(InvalidInput, match="no calibration of this version; make one with `privquant calibrate"):
+    with pytest.raises(InvalidInput, match="of this version; make one with `python -m studies calibration"):
         pq.plan(**ASKED, calibration=old)
     broken = tmp_path / "broken.json"
     broken.write_text(json.dumps(shipped | {"paces": {}}))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from privquant._numba import HAVE_NUMBA
-from privquant.lab.studies.calibration.settings import FAMILIES
+from studies.calibration.settings import FAMILIES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "planning.md").read_text()
 

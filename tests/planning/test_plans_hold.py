@@ -15,7 +15,7 @@ import pytest
 from plans import UNSEEN, random_plans, successes, users_planned
 
 import privquant as pq
-from privquant.lab.studies.calibration.settings import FAMILIES
+from studies.calibration.settings import FAMILIES
 
 RUNS = 300
 

@@ -10,7 +10,7 @@ import pytest
 
 import privquant as pq
 from privquant.domain import Integers
-from privquant.lab import paper_problems, trials
+from privquant.lab import trials
 from privquant.lab.populations import CountUsers, Users
 from privquant.lab.run import drive, run
 from privquant.lab.sample import Sample
@@ -18,6 +18,7 @@ from privquant.messages import Certain, Interval, Lump, Typical, error_statement
 from privquant.planning import statement
 from privquant.planning.statement import interval_sentence, stated, stated_estimates
 from privquant.protocols.registry import protocol, protocol_names
+from studies import paper_problems
 
 SIZE = 1024
 DOMAIN = Integers(0, SIZE - 1)

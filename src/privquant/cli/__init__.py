@@ -20,7 +20,7 @@ from privquant.errors import InvalidInput, MissingDependency, PrivquantError
 _ORDER = (
     *("demo", "estimate", "plan", "account", "audit", "policy", "answer"),
     *("serve", "campaign", "operator", "shuffler"),
-    *("compare", "published", "sweep", "paper"),
+    "sweep",
 )
 
 # What only the extra `service` brings: a verb that finds one of these missing says so in one line.
@@ -69,7 +69,6 @@ def main() -> None:
     """Entry point of the `privquant` command."""
     try:
         import typer
-        from typer.main import get_command
     except ImportError:
         print(f"privquant: {MissingDependency('the command line', 'typer', 'cli')}", file=sys.stderr)
         raise SystemExit(2) from None
@@ -101,16 +100,23 @@ def main() -> None:
 
     for verb in _verbs():
         register(app, verb)
+    run(app, "privquant")  # also as `python -m privquant`; completion goes by the name
+
+
+def run(app: Any, name: str) -> None:
+    """Run the commands of an app; what privquant refuses ends in one line after the app's name."""
+    from typer.main import get_command
+
     try:
-        get_command(app)(prog_name="privquant")  # also as `python -m privquant`; completion goes by it
+        get_command(app)(prog_name=name)
     except PrivquantError as error:
-        print(f"privquant: {error}", file=sys.stderr)
+        print(f"{name}: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] not in _SERVICE:
             raise
-        missing = MissingDependency(f"privquant {sys.argv[1]}", error.name.split(".")[0], "service")
-        print(f"privquant: {missing}", file=sys.stderr)
+        missing = MissingDependency(f"{name} {sys.argv[1]}", error.name.split(".")[0], "service")
+        print(f"{name}: {missing}", file=sys.stderr)
         raise SystemExit(2) from None
     except BrokenPipeError:
         raise SystemExit(1) from None

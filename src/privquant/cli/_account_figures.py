@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from privquant.errors import InvalidInput
-from privquant.lab.studies import style
-from privquant.lab.studies.paper.accounting import METHODS as SHOWN
+from privquant.lab import style
 from privquant.privacy.comparison import Saving, coins_by_method
 from privquant.privacy.shuffle import METHODS
 
@@ -43,7 +42,7 @@ def curves(file: Path, *, epsilon: float, delta: float, batch: int, points: int 
         }
         for method in METHODS:
             results = [found[size][method] for size in sizes]
-            label, look = SHOWN[method]
+            label, look = style.METHODS[method]
             left.plot(sizes, [r.local_epsilon for r in results], label=label, **look.line())
             right.plot(sizes, [r.noise_users for r in results], label=label, **look.line())
         right.set_yscale("log")

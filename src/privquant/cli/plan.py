@@ -1,4 +1,4 @@
-"""`privquant plan` and `privquant calibrate`: what a collection can reach, before anyone is asked."""
+"""`privquant plan`: what a collection can reach, before anyone is asked."""
 
 from __future__ import annotations
 
@@ -9,17 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from privquant.cli._domain import domain_of
-from privquant.cli._engine import Engine, executor_of
-from privquant.cli._options import AsJson, Bins, Log, Workers, quantiles_of
-from privquant.cli._out import check_out
+from privquant.cli._options import AsJson, Bins, Log, quantiles_of
 
 if TYPE_CHECKING:
     from privquant.planning.plan import Plan
-
-
-def register(app: typer.Typer) -> None:
-    app.command("plan")(plan)
-    app.command("calibrate")(calibrate)
 
 
 def plan(
@@ -55,7 +48,9 @@ def plan(
     calibration: Annotated[
         Path | None,
         typer.Option(
-            help="A file of `privquant calibrate`.", envvar="PRIVQUANT_CALIBRATION", show_default="the shipped one"
+            help="A file of `python -m studies calibration`.",
+            envvar="PRIVQUANT_CALIBRATION",
+            show_default="the shipped one",
         ),
     ] = None,
     simulate: Annotated[
@@ -127,26 +122,3 @@ def _print(found: Plan) -> None:
     console.print(table)
     for line in (*ABOUT, *KINDS):
         console.print(line)
-
-
-def calibrate(
-    out: Annotated[Path, typer.Option(help="File to write.")],
-    trials: Annotated[int, typer.Option(help="Runs for each shape of data and setting.")] = 10,
-    seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 1,
-    workers: Workers = 2,
-    engine: Engine = None,
-) -> None:
-    """Measure anew what `privquant plan` plans with (20 minutes of processor or so).
-
-    The file is used by `privquant plan --calibration FILE`, or by all plans with PRIVQUANT_CALIBRATION=FILE.
-    """
-    from privquant.lab.experiment.runner import run_cells
-    from privquant.lab.studies.calibration import cells, report, write
-    from privquant.validation import check_count
-
-    check_out(out, (".json",))
-    check_count(trials, "trials", 4)
-    with executor_of(engine, workers) as executor:
-        found = run_cells(cells(trials), seed=seed, workers=workers, executor=executor, progress=True)
-    write(report(found), out)
-    print(f"wrote {out}")

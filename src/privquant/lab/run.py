@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from privquant.errors import InvalidInput
 from privquant.lab.data.outside import warned
 from privquant.lab.populations import population_of
 from privquant.lab.sample import Sample
-from privquant.lab.schedule import SUGGESTED, Pace, Schedule
+from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.messages import AnyQuery, Estimate, Query
 from privquant.planning.statement import stated
 from privquant.protocols.base import Protocol, ThresholdProtocol
@@ -122,12 +122,12 @@ def drive(
         schedule.check(protocol)
         _keep_in_flight(protocol, population, int(schedule.number), progress)
     else:
-        _in_batches(protocol, population, Pace(schedule, protocol), progress)
+        _in_batches(protocol, population, schedule.batches_of(protocol), progress)
 
 
-def _in_batches(protocol: Protocol, population: Any, pace: Pace, progress: Progress | None) -> None:
+def _in_batches(protocol: Protocol, population: Any, sizes: Iterator[int], progress: Progress | None) -> None:
     by_count = protocol.takes_counts and hasattr(population, "answer_counts")
-    while pairs := protocol.ask_counts(pace.next()):
+    while pairs := protocol.ask_counts(next(sizes)):
         if hasattr(population, "answer_round"):
             for reply in population.answer_round(pairs):
                 reply.tell(protocol)

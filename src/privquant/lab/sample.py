@@ -12,6 +12,7 @@ from privquant.arrays import Flags, Floats, Ints
 from privquant.columns import to_indices
 from privquant.domain import Domain, given_domain
 from privquant.errors import InvalidInput
+from privquant.validation import check_quantile
 
 
 class Sample:
@@ -110,8 +111,15 @@ def is_within(below: Ints, upto: Ints, n: int, q: float, alpha: float) -> Flags:
     return np.asarray((below / n < q + alpha) & (upto / n > q - alpha))
 
 
+def padded(sample: Sample, q: float) -> Sample:
+    """The sample with n virtual users more: (1-q) n at the bottom and the rest at the top, q n rounded."""
+    top = round(check_quantile(q) * sample.n)
+    ends = np.repeat(np.array([0, sample.size - 1], np.int64), [sample.n - top, top])
+    return Sample(np.concatenate((sample.indices, ends)), sample.size)
+
+
 class Draw(NamedTuple):
-    """A crowd, and the quantiles of the population it was drawn from, where there is one."""
+    """The users of some trials, and the quantiles of the population they were drawn from, where there is one."""
 
     sample: Sample
     population: Callable[[float], int] | None = None

@@ -13,6 +13,7 @@ a protocol object and the engine that simulates it read the same list.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -95,6 +96,18 @@ class Schedule:
             return growing_sizes(users, FIRST, self.number)
         return best_sizes(users, int(self.number))
 
+    def batches_of(self, protocol: Protocol) -> Iterator[int]:
+        """How many users to ask next, read each time before they are asked. It never ends; the protocol does."""
+        self.check(protocol)
+        sizes = self.sizes(protocol.users)
+        while sizes is None:
+            yield protocol.batch_size()
+        for end in accumulate(sizes):
+            while protocol.asked < end:
+                yield end - protocol.asked
+        while True:
+            yield 1
+
 
 def best_sizes(users: int, rounds: int) -> list[int]:
     """So many growing rounds: the first has half the users of an equal round, and each a fixed share of those asked
@@ -124,21 +137,3 @@ def best_sizes(users: int, rounds: int) -> list[int]:
 
 
 SUGGESTED = Schedule()
-
-
-class Pace:
-    """The schedule of one run: how many users to ask next, from how many were asked."""
-
-    def __init__(self, schedule: Schedule, protocol: Protocol) -> None:
-        schedule.check(protocol)
-        self._protocol = protocol
-        sizes = schedule.sizes(protocol.users)
-        self._ends = None if sizes is None else list(accumulate(sizes))
-        self._round = 0
-
-    def next(self) -> int:
-        if self._ends is None:
-            return self._protocol.batch_size()
-        while self._round < len(self._ends) and self._ends[self._round] <= self._protocol.asked:
-            self._round += 1  # rounds whose users were all asked
-        return self._ends[self._round] - self._protocol.asked if self._round < len(self._ends) else 1

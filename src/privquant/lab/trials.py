@@ -91,7 +91,8 @@ def trials(
     trials : int
         How many runs.
     seed : int
-        The numbers depend on it, and not on the workers.
+        The numbers depend on it, and not on the workers. With numba those of bayeslearn and bayess are others than
+        without it, equally likely; those of all other protocols are the same.
     draw : {"empirical", "statistical"}
         Ask each user of `values` at most once, or draw `users` users from them, taken as a distribution.
     users : int, optional

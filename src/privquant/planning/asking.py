@@ -8,7 +8,7 @@ Each of these costs accuracy in a way that is as if fewer users had been asked a
     an interval         users * kept
     rounds, in flight   users * exp(-cost * x^power * bits^growth), x = 1/rounds or in flight / users
 
-The numbers are fitted to simulated runs on the typical family (`privquant calibrate`).
+The numbers are fitted to simulated runs on the typical family (`python -m studies calibration`).
 """
 
 from __future__ import annotations

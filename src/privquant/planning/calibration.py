@@ -1,7 +1,7 @@
 """What our protocols need, as measured: reads the fitted laws and answers from them.
 
-The document (`calibration.json`, made by `privquant calibrate`) holds, for every protocol and trust model, the law
-of rank error (`privquant.planning.law`) on three families of data:
+The document (`calibration.json`, made by `python -m studies calibration`) holds, for every protocol and trust
+model, the law of rank error (`privquant.planning.law`) on three families of data:
 
     typical   smooth: no value near the quantile is shared by many, and there is no gap
     lumpy     rounded, crowded on some values, with gaps, or filling a tiny part of the domain
@@ -159,7 +159,7 @@ def _document(place: str) -> dict[str, Calibration]:
         form = json.loads(text)
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise InvalidInput(f"the calibration {place!r} cannot be read: {error}") from error
-    again = f"make one with `privquant calibrate --out {place or 'FILE'}`"
+    again = f"make one with `python -m studies calibration --out {place or 'FILE'}`"
     if not isinstance(form, dict) or form.get("form") != FORM:
         raise InvalidInput(f"{place!r} is no calibration of this version; {again}")
     try:

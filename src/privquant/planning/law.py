@@ -10,9 +10,9 @@ probability that an answer's rank is too high by more than z units, and the same
 
     P(error > z units) = Phi(-eta),      eta linear in a few features of z and of the run,
 
-with coefficients fitted to simulated runs (`privquant calibrate`). Beyond an end no rank is left: above 1 - q, and
-below q, the probability is 0 whatever eta says. Features are held where they were measured; beyond the largest
-crowd errors go on to fall as 1/sqrt(users).
+with coefficients fitted to simulated runs (`python -m studies calibration`). Beyond an end no rank is left: above
+1 - q, and below q, the probability is 0 whatever eta says. Features are held where they were measured; beyond the
+largest crowd errors go on to fall as 1/sqrt(users).
 """
 
 from __future__ import annotations

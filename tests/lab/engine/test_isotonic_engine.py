@@ -10,8 +10,8 @@ from scipy.stats import chi2, chi2_contingency, ks_2samp
 from privquant.domain import Integers
 from privquant.lab.engine import isotonic as engine
 from privquant.lab.engine import simulate_by_asking, simulator
-from privquant.lab.engine.crowd import draw, fill, new_crowd, new_list
 from privquant.lab.engine.isotonic import outcomes, simulate, supports
+from privquant.lab.engine.unasked import draw, fill, new_list, new_tree
 from privquant.lab.populations import OutOfUsers, Users
 from privquant.lab.run import run
 from privquant.lab.sample import Sample
@@ -75,7 +75,7 @@ def follows_the_exact_law(draw_batch, cells, trials=10_000):
     return set(seen) <= set(exact), deviation < chi2(len(exact) - 1).isf(1e-4)
 
 
-CROWDS = pytest.mark.parametrize("crowd", [new_crowd(8), new_list(7)], ids=["tree", "list"])
+CROWDS = pytest.mark.parametrize("crowd", [new_tree(8), new_list(7)], ids=["tree", "list"])
 
 
 @CROWDS
@@ -101,13 +101,13 @@ def test_that_law_notices_cells_that_do_not_tell_who_was_asked():
         cells.asked[:] = 0
         return draw(cells, values, cumulative, threshold, count, rng)
 
-    assert follows_the_exact_law(careless, new_crowd(8)) == (False, False)
+    assert follows_the_exact_law(careless, new_tree(8)) == (False, False)
 
 
 def test_few_users_a_query_come_from_a_list_and_many_from_the_tree():
-    assert engine._crowd(2500, 1024, 2500).listed.size == 2500
-    assert engine._crowd(2500, 32, 2500).listed.size == 0
-    assert engine._crowd(10**6, 10**6, 10**6).listed.size == 0
+    assert engine._unasked(2500, 1024, 2500).listed.size == 2500
+    assert engine._unasked(2500, 32, 2500).listed.size == 0
+    assert engine._unasked(10**6, 10**6, 10**6).listed.size == 0
 
 
 CASES = [

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from privquant._numba import HAVE_NUMBA
 from privquant.domain import Integers
-from privquant.lab.paper_problems import adversarial_search, is_good, padded
 from privquant.lab.populations import Coins
 from privquant.lab.run import run
 from privquant.lab.sample import Sample
@@ -24,6 +23,7 @@ from privquant.planning.limits import adaptive_lower_bound
 from privquant.planning.theory import cdf_drift_probability, padded_rate, search_flips_order
 from privquant.protocols.bayes.bayeslearn import BayesLearn
 from privquant.protocols.registry import protocol
+from studies.paper_problems import adversarial_search, is_good, padded
 
 # -- Lemma 3.1: the CDF of the users not yet asked ---------------------------------------------------------------
 

@@ -13,9 +13,9 @@ from statement_shapes import SMOOTH_SHAPES, STATEMENT_SHAPES
 
 from privquant._numba import njit
 from privquant.domain import Integers
-from privquant.lab.engine.crowd import at_most, draw, fill
-from privquant.lab.engine.isotonic import _crowd, _sizes
+from privquant.lab.engine.isotonic import _sizes, _unasked
 from privquant.lab.engine.samplers import binomial
+from privquant.lab.engine.unasked import at_most, draw, fill
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.lab.shapes import SHAPES, distribution
@@ -279,7 +279,7 @@ def runs(
     room = users if pace.kind == "in-flight" else min(users, len(_sizes(template, pace)) * points)
     table, own = new_table(room, coins=coins), new_table(room, coins=coins)
     arrivals = new_arrivals(room if plan.epochs > 0 else 0, plan.epochs, len(template.quantiles))
-    cells = _crowd(0 if draw == "statistical" else users, room, users)
+    cells = _unasked(0 if draw == "statistical" else users, room, users)
     log = np.zeros((room, _COLUMNS), np.int64)
     found = np.empty(len(template.quantiles), np.int64)
     within = _slack_of(template, which)

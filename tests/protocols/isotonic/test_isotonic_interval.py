@@ -9,10 +9,10 @@ from scipy.stats import binom
 
 from privquant.domain import Integers
 from privquant.lab.experiment.runner import run_cells
-from privquant.lab.studies.coverage import Coverage, cell
 from privquant.messages import Query
 from privquant.protocols.isotonic.interval import crossing_probability, walk_bound
 from privquant.protocols.isotonic.protocol import Isotonic
+from studies.coverage import Coverage, cell
 
 
 def crossing_by_enumeration(steps, p, level):

@@ -6,7 +6,6 @@ import pytest
 from statement_runs import SCHEDULES, heard_together, paced, runs
 
 from privquant.error_words import Typical
-from privquant.lab.schedule import Pace
 from privquant.planning.error_statements import certain_of, typical_of
 from privquant.protocols.isotonic.certain import certain
 from privquant.protocols.isotonic.rules import is_extreme
@@ -35,8 +34,8 @@ def told_the_same(template, pace, log, together):
                 protocol.tell_counts(query, 1, answered(query, 1))
             waiting.extend(protocol.ask(int(pace.number) - len(waiting)))
     else:
-        step = Pace(pace, protocol)
-        while pairs := protocol.ask_counts(step.next()):
+        sizes = pace.batches_of(protocol)
+        while pairs := protocol.ask_counts(next(sizes)):
             for query, users, ones in [(query, users, answered(query, users)) for query, users in pairs]:
                 protocol.tell_counts(query, users, ones)
     assert not rows

@@ -1,6 +1,6 @@
 """Trials of isotonic search by counts: exact in distribution, milliseconds whatever the number of users.
 
-A batch shares its threshold, so its ones are a draw by count from the users not yet asked (`crowd`) and two
+A batch shares its threshold, so its ones are a draw by count from the users not yet asked (`unasked`) and two
 binomials for the coin (`samplers`). What is asked and answered is decided by the very kernels the protocol object
 calls (`protocols.isotonic.allocation`), in the same order, so the two cannot differ.
 
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from privquant._numba import compiled, njit
 from privquant.arrays import Ints
 from privquant.lab.attack import Attack
-from privquant.lab.engine.crowd import Crowd, at_most, draw, fill, new_crowd, new_list
 from privquant.lab.engine.samplers import binomial
+from privquant.lab.engine.unasked import Unasked, at_most, draw, fill, new_list, new_tree
 from privquant.lab.populations import OutOfUsers
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import SUGGESTED, Schedule
@@ -150,7 +150,7 @@ def outcomes(
     # a row may be in two parts, one of them withheld
     arrivals = new_arrivals(2 * room if template.run_plan.epochs > 0 else 0, template.run_plan.epochs, quantiles)
     table = new_table(room, coins=len(order), sides=2 * quantiles if roles == 3 else 0)
-    crowd = _crowd(0 if statistical else template.users, room, sample.n)
+    unasked = _unasked(0 if statistical else template.users, room, sample.n)
     found = np.empty((trials, quantiles), np.int64)
     ends = np.full((trials, quantiles if roles == 3 else 0, 2), -1, np.int64)
     likely = np.empty((trials, 0 if likelihood_ratio is None else quantiles, 2), np.int64)
@@ -159,7 +159,7 @@ def outcomes(
         if attack is not None:
             liars = attack.liars(template.users, rng)
             run = run._replace(liars=np.concatenate(([0], np.cumsum(liars))))
-        _trial(table, arrivals, crowd, template.search, template.run_plan, run, rng, found[trial], ends[trial])
+        _trial(table, arrivals, unasked, template.search, template.run_plan, run, rng, found[trial], ends[trial])
         if template.run_plan.epochs > 0:
             evidence[trial] = arrivals.evidence[0]
             dropped[trial] = 1.0 - arrivals.kept.mean()
@@ -168,11 +168,11 @@ def outcomes(
     return Outcomes(found, ends, likely, evidence, dropped)
 
 
-def _crowd(users: int, queries: int, population: int) -> Crowd:
+def _unasked(users: int, queries: int, population: int) -> Unasked:
     """The cheaper way to draw `users` of a population in so many queries."""
     if users <= _LISTED * queries and population <= _LONGEST_LIST:
         return new_list(population)
-    return new_crowd(queries)
+    return new_tree(queries)
 
 
 def _sizes(template: Isotonic, schedule: Schedule) -> list[int]:
@@ -191,13 +191,13 @@ def _sizes(template: Isotonic, schedule: Schedule) -> list[int]:
 
 
 @njit(cache=True)
-def _ones(crowd: Crowd, run: _Run, threshold: int, count: int, coin: int, rng: np.random.Generator) -> int:
+def _ones(unasked: Unasked, run: _Run, threshold: int, count: int, coin: int, rng: np.random.Generator) -> int:
     """How many of `count` fresh users report a one."""
     if run.statistical:
         users = run.cumulative[run.cumulative.size - 1]
         below = binomial(count, at_most(run.values, run.cumulative, threshold) / users, rng)
     else:
-        below = draw(crowd, run.values, run.cumulative, threshold, count, rng)
+        below = draw(unasked, run.values, run.cumulative, threshold, count, rng)
     flip = run.flips[coin]
     return below - binomial(below, flip, rng) + binomial(count - below, flip, rng)
 
@@ -213,11 +213,11 @@ def _false_ones(run: _Run, threshold: int, liars: int, coin: int, rng: np.random
 
 @njit(cache=True)
 def _told(
-    crowd: Crowd, run: _Run, asked: int, threshold: int, count: int, coin: int, rng: np.random.Generator
+    unasked: Unasked, run: _Run, asked: int, threshold: int, count: int, coin: int, rng: np.random.Generator
 ) -> tuple[int, int, int, int]:
     """What `count` users say, asked after `asked` others: reports and ones at once, and those at the end."""
     liars = run.liars[asked + count] - run.liars[asked] if run.liars.size > 1 else 0
-    ones = _ones(crowd, run, threshold, count - liars, coin, rng) if count > liars else 0
+    ones = _ones(unasked, run, threshold, count - liars, coin, rng) if count > liars else 0
     if liars == 0:
         return count, ones, 0, 0
     false = _false_ones(run, threshold, liars, coin, rng)
@@ -269,7 +269,7 @@ def _likely(table: Table, search: Search, plan: RunPlan, cut: float, out: Ints) 
 def _trial(
     table: Table,
     arrivals: Arrivals,
-    crowd: Crowd,
+    unasked: Unasked,
     search: Search,
     plan: RunPlan,
     run: _Run,
@@ -283,11 +283,11 @@ def _trial(
     """
     clear(table)
     forget(arrivals)
-    fill(crowd, run.cumulative[run.cumulative.size - 1])
+    fill(unasked, run.cumulative[run.cumulative.size - 1])
     if run.flight > 0:
-        _in_flight(table, arrivals, crowd, search, plan, run, rng)
+        _in_flight(table, arrivals, unasked, search, plan, run, rng)
     else:
-        _in_batches(table, arrivals, crowd, search, plan, run, rng)
+        _in_batches(table, arrivals, unasked, search, plan, run, rng)
     if plan.epochs > 0:
         decide(arrivals, table, search, arrivals.kept.size)
     answers(table, search, plan, found)
@@ -299,7 +299,7 @@ def _trial(
 def _in_batches(
     table: Table,
     arrivals: Arrivals,
-    crowd: Crowd,
+    unasked: Unasked,
     search: Search,
     plan: RunPlan,
     run: _Run,
@@ -336,7 +336,7 @@ def _in_batches(
             ends[arm + 1] = start + fresh
         for i in range(ends[arms.size]):
             rows[3, i], rows[4, i], rows[5, i], rows[6, i] = _told(
-                crowd, run, asked, rows[0, i], rows[1, i], coin, rng
+                unasked, run, asked, rows[0, i], rows[1, i], coin, rng
             )
             asked += rows[1, i]
             heard += rows[3, i]
@@ -357,7 +357,7 @@ def _in_batches(
 def _in_flight(
     table: Table,
     arrivals: Arrivals,
-    crowd: Crowd,
+    unasked: Unasked,
     search: Search,
     plan: RunPlan,
     run: _Run,
@@ -393,7 +393,7 @@ def _in_flight(
         phase = queue[0, answered]
         side = side_row(plan.roles, queue[1, answered])
         threshold = queue[2, answered]
-        reports, ones, back, back_ones = _told(crowd, run, answered, threshold, 1, 0, rng)
+        reports, ones, back, back_ones = _told(unasked, run, answered, threshold, 1, 0, rng)
         _hear(table, arrivals, search, plan, phase, side, threshold, reports, ones)
         if back > 0:
             held_back = _hold_back(late, held_back, phase, side, threshold, back, back_ones)

@@ -24,8 +24,7 @@ from privquant.lab.engine.isotonic import outcomes
 from privquant.lab.experiment.outcome import Outcome, joined, measured
 from privquant.lab.experiment.source import Source
 from privquant.lab.experiment.template import Registered, Template
-from privquant.lab.paper_problems import padded
-from privquant.lab.sample import Draw, Sample
+from privquant.lab.sample import Draw, Sample, padded
 from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.protocols.base import Protocol
 from privquant.protocols.isotonic.contradiction import ALARM, beyond

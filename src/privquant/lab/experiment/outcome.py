@@ -119,7 +119,7 @@ class Outcome:
 def measured(
     draw: Draw, quantiles: Sequence[float], answers: Ints, ends: Ints, alarms: Ints, seconds: float
 ) -> Outcome:
-    """The outcome of trials on one crowd. ends: (trial, quantile, lower or upper), no quantiles without a claim."""
+    """The outcome of trials on one sample. ends: (trial, quantile, lower or upper), empty without a claim."""
     sample = draw.sample
     shape = answers.shape
     truth = np.array([sample.quantile(q) for q in quantiles], np.int64)

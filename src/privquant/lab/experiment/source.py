@@ -49,7 +49,7 @@ class Drawn:
         check_choice(self.name, "shape", SHAPES)
         check_count(self.n, "n", 1)
         if self.n > LISTED and self.n % LISTED:
-            raise InvalidInput(f"a drawn crowd of more than {LISTED} users is a multiple of that, got {self.n}")
+            raise InvalidInput(f"a drawn sample of more than {LISTED} users is a multiple of that, got {self.n}")
 
     @property
     def domain(self) -> Integers:

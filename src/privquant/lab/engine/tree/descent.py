@@ -31,14 +31,14 @@ def descents(template: Hierarchical, sample: Sample, trials: int, rng: np.random
         return low
     share = np.full(tree.height, 1.0 / tree.height)
     level_users = rng.multinomial(template.users, share, size=trials).astype(np.int64)
-    crowd = _Taken(sample, trials, rng) if draw == "empirical" else _Redrawn(sample, rng)
+    population = _Taken(sample, trials, rng) if draw == "empirical" else _Redrawn(sample, rng)
     estimate = _hadamard if template.encoding == "hadamard" else _unary
     for level in range(1, tree.height + 1):
         width, users = tree.width(level), level_users[:, level - 1]
         room = last - low
         exist = np.minimum(tree.branching, room // width + 1)
         edges = np.stack([_below(sample, low, room, k * width) for k in range(tree.branching + 1)])
-        inside = crowd.fall(edges, users)
+        inside = population.fall(edges, users)
         found = estimate(template, inside, users, rng)
         found = np.where(users > 0, found, np.maximum(mass, 0.0) / exist)
         child, going = np.zeros(trials, np.int64), np.ones(trials, np.bool_)
@@ -48,7 +48,7 @@ def descents(template: Hierarchical, sample: Sample, trials: int, rng: np.random
             child += going
         mass = np.where(exist == 1, mass, found[child, np.arange(trials)])
         low = low + child * width
-        crowd.enter(child)
+        population.enter(child)
     return low
 
 

@@ -85,12 +85,16 @@ def _unary_level(
     """Fill in a level's estimates: first as if no user were in any node, then the nodes some are in."""
     users = int(held.sum())
     own, other = (float(p) for p in bit_law(template.encoding, template.coin.threshold))
-    if HAVE_NUMBA and found.size >= 256:
+    if found.size >= 256:
         first, cdf = binomial_table(users, other)
         estimates = template.unary_estimates(np.arange(first, first + cdf.size), users)
-        guide = np.searchsorted(cdf, np.arange(_GUIDE) / _GUIDE, side="right")
-        rng.random(out=scratch[: found.size])
-        _invert(scratch[: found.size], cdf, guide, estimates, found)
+        uniforms = scratch[: found.size]
+        rng.random(out=uniforms)
+        if HAVE_NUMBA:
+            guide = np.searchsorted(cdf, np.arange(_GUIDE) / _GUIDE, side="right")
+            _invert(uniforms, cdf, guide, estimates, found)
+        else:  # the same places, found more slowly
+            found[:] = estimates[np.searchsorted(cdf, uniforms, side="right")]
     else:
         found[:] = template.unary_estimates(rng.binomial(users, other, size=found.size), users)
     ones = rng.binomial(held, own) + rng.binomial(users - held, other)
