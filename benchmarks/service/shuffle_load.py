@@ -36,7 +36,6 @@ from privquant.shuffler.database import opened
 from privquant.shuffler.invites import find, invite
 from privquant.shuffler.joining import check_manifest, join, read_manifest
 from privquant.shuffler.overview import shown
-from privquant.shuffler.process import ShufflerProcess
 from privquant.shuffler.settings import Settings as ShufflerSettings
 
 SIZE = 4**9
@@ -120,7 +119,7 @@ def run(folder: Path, count: int, width: int, seed: int) -> dict[str, Any]:
     settings = Settings(data=folder / "aggregator", port=free_port(), **more)
     shuffling = ShufflerSettings(data=folder / "shuffler", port=free_port())
     server = ServerProcess(settings, log=folder / "aggregator.log")
-    shuffler = ShufflerProcess(shuffling, log=folder / "shuffler.log")
+    shuffler = ServerProcess(shuffling, log=folder / "shuffler.log")
     token = asyncio.run(operator_token(settings))
     keys = KeyRing(shuffling.keys)
     values = shape("pareto", count, SIZE, np.random.default_rng(seed))

@@ -32,7 +32,7 @@ from privquant.server import connections, request_bodies
 from privquant.server.replies import RequestRefused
 from privquant.server.request_bodies import Held
 
-SERVE = "; from privquant.aggregator.server import _work; raise SystemExit(_work())"
+SERVE = "; from privquant.aggregator.server import main; raise SystemExit(main())"
 UNBOUND_BATCHES = (
     "from privquant.aggregator.devices import report_batches as b; b.REST, b.PIECE, b.FORGED = 0.0, 10**9, 10**9"
 )

@@ -193,7 +193,7 @@ IMPATIENT = """
 from privquant.aggregator import server
 from privquant.aggregator import service
 service._RETENTION = 0.5
-raise SystemExit(server._work())
+raise SystemExit(server.main())
 """
 
 

@@ -25,7 +25,7 @@ from privquant.aggregator.campaign.local_protocol import (
 from privquant.aggregator.campaign.shuffled_campaigns import estimates_shown
 from privquant.aggregator.devices.campaign_cache import CampaignView
 from privquant.aggregator.devices.tickets import TicketOffice, Unreadable
-from privquant.aggregator.settings import Settings, settings_from
+from privquant.aggregator.settings import Settings
 from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, Counts, Pin, Published, Unavailable, What
 from privquant.domain import Grid
 from privquant.errors import InvalidInput, ProtocolError
@@ -325,10 +325,10 @@ def test_queries_are_handed_out_in_proportion(tmp_path: Path) -> None:
 
 def test_flags_beat_the_environment_which_beats_defaults() -> None:
     environment = {"PRIVQUANT_PORT": "1234", "PRIVQUANT_HOST": "::1", "PRIVQUANT_REFRESH": "0.5"}
-    found = settings_from({"port": 99, "host": None}, environment)
+    found = Settings.gather({"port": 99, "host": None}, environment)
     assert (found.port, found.host, found.refresh, found.lease_minutes) == (99, "::1", 0.5, 10)
     assert found.url == "http://[::1]:99"
-    assert settings_from({}, found.environment()) == found
+    assert Settings.gather({}, found.environment()) == found
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_flags_beat_the_environment_which_beats_defaults() -> None:
 )
 def test_settings_that_cannot_be_used(flags: dict[str, Any], reason: str) -> None:
     with pytest.raises(InvalidInput, match=reason):
-        settings_from(flags, {})
+        Settings.gather(flags, {})
 
 
 def test_a_log_line_of_an_error_does_not_quote_it() -> None:

@@ -10,7 +10,7 @@ import asyncio
 
 from privquant.server import group_commit as groups
 from privquant.shuffler import server, service
-from privquant.shuffler.settings import settings_from
+from privquant.shuffler.settings import Settings
 from privquant.shuffler.store import Ask, Keep, Outcome, What
 
 
@@ -26,4 +26,4 @@ class EarlyGroupCommit(groups.GroupCommit[Ask, Outcome]):
 service.GroupCommit = EarlyGroupCommit  # type: ignore[misc,assignment]
 
 if __name__ == "__main__":
-    server.run(settings_from())
+    server.run(Settings.gather())

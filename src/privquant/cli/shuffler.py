@@ -248,9 +248,9 @@ def _named(text: str) -> tuple[str, str, str]:
 
 
 def _settings(given: dict[str, Any]) -> Settings:
-    from privquant.shuffler.settings import settings_from
+    from privquant.shuffler.settings import Settings
 
-    return settings_from(given)
+    return Settings.gather(given)
 
 
 def _existing(data: Path | None) -> Settings:

@@ -24,12 +24,11 @@ from privquant.demo.local import PATIENCE, PROCESSES, Demo, DemoResult, Doors, M
 from privquant.privacy.coin import real_epsilon
 from privquant.server.keys import KeyRing
 from privquant.server.peer import get
-from privquant.server.process import free_port
+from privquant.server.process import ServerProcess, free_port
 from privquant.shuffler.database import opened
 from privquant.shuffler.invites import find, invite
 from privquant.shuffler.joining import check_manifest, join, read_manifest
 from privquant.shuffler.overview import shown
-from privquant.shuffler.process import ShufflerProcess
 from privquant.shuffler.settings import Settings
 from privquant.wire import path_of, public_key_of
 from privquant.wire.shuffle_promise import terms_of
@@ -71,7 +70,7 @@ class ShuffledDemo(Demo):
         super().__post_init__()
         data = self.folder / "shuffler"
         self.shuffling = Settings(data=data, port=free_port(), retry_seconds=1, lease_seconds=15)
-        self.shuffler = ShufflerProcess(self.shuffling, log=self.folder / "shuffler.log")
+        self.shuffler = ServerProcess(self.shuffling, log=self.folder / "shuffler.log")
         self.keys = KeyRing(self.shuffling.keys)
         self.fleet: list[subprocess.Popen[str]] = []
         self.invited: list[str] = []

@@ -21,7 +21,7 @@ from privquant.server.http_server import ServiceServer, alone, bound, http_confi
 from privquant.server.replies import Receive, Reply, RequestRefused, Scope, Send, problem
 from privquant.server.request_bodies import Hangup, Held, RequestBody
 from privquant.shuffler.service import Service
-from privquant.shuffler.settings import Settings, settings_from
+from privquant.shuffler.settings import Settings
 
 
 class App:
@@ -96,7 +96,7 @@ def run(settings: Settings) -> None:
 
 def _work() -> int:
     try:
-        run(settings_from())
+        run(Settings.gather())
         return 0
     except PrivquantError as error:
         print(f"privquant: {error}", file=sys.stderr)
