@@ -32,10 +32,9 @@ from privquant.privacy.coin import Coin
 from privquant.server.keys import KeyRing
 from privquant.server.peer import get
 from privquant.server.process import ServerProcess, free_port
+from privquant.shuffler.campaigns import find, invite, shown
 from privquant.shuffler.database import opened
-from privquant.shuffler.invites import find, invite
 from privquant.shuffler.joining import check_manifest, join, read_manifest
-from privquant.shuffler.overview import shown
 from privquant.shuffler.settings import Settings as ShufflerSettings
 
 SIZE = 4**9

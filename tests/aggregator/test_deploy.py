@@ -32,7 +32,10 @@ DEPLOY = REPOSITORY / "deploy"
 UNPRIVILEGED = 10001
 
 PREFIX = Settings.PREFIX
-SETTINGS = {PREFIX + field.name.upper() for field in fields(Settings)} | {PREFIX + "CONFIG", PREFIX + "SIGNING_KEYS"}
+SETTINGS = {PREFIX + field.name.upper() for field in fields(Settings)} | {
+    PREFIX + "CONFIG",
+    PREFIX + "SIGNING_KEYS",
+}
 
 
 # -- the image -----------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from privquant.privacy.coin import flip_threshold
 from privquant.server import logs
 from privquant.server.group_commit import GroupCommit
 from privquant.server.keys import KeyMissing, KeyRing, KeyUnusable
-from privquant.server.token_ids import Keyed
+from privquant.server.token_ids import TokenIds
 from privquant.wire import public_key_of, sign_manifest
 
 COIN = flip_threshold(1.0)
@@ -74,7 +74,7 @@ def test_a_box_opens_for_its_token_alone_and_has_one_size() -> None:
 @pytest.mark.parametrize("size", [0, 1, 32, 64, 65, 200])
 def test_a_key_taken_in_once_gives_the_library_s_hmac(size: int) -> None:
     key, message = random.Random(size).randbytes(size), random.Random(-size).randbytes(3 * size)
-    keyed = Keyed(key)
+    keyed = TokenIds(key)
     for text in (message, b"", message):  # what it was asked before leaves no trace in it
         assert keyed.digest(text) == hmac.digest(key, text, "sha256")
 

@@ -40,7 +40,7 @@ def test_a_flag_wins_over_the_environment_and_it_over_the_file(tmp_path: Path) -
     ("text", "said"),
     [
         ("prot = 8470", "there is no setting 'prot'; did you mean port?"),
-        ("colour = 1", "there is no setting 'colour'; there are data, keys_folder, "),
+        ("colour = 1", "there is no setting 'colour'; there are data, host, port, "),
         ('port = "8470"', "port must be a whole number, got '8470'"),
         ("port = true", "port must be a whole number, got True"),
         ("port = 8470.0", "port must be a whole number, got 8470.0"),

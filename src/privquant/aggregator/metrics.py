@@ -1,13 +1,14 @@
 """What a server counts about itself, for Prometheus. No label names a device, a token or an address.
 
-What counts reports moves in steps of many, so that it is no clock of single ones (see snapshots).
+What counts reports moves in steps of many, so that it is no clock of single ones (see `server.metrics`).
 """
 
 from __future__ import annotations
 
-import os
+from prometheus_client import Counter, Gauge, Histogram
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
+from privquant.server.metrics import Stepped as Stepped
+from privquant.server.metrics import render as render
 
 requests = Counter("privquant_requests", "Device requests by route and HTTP status", ["route", "status"])
 refusals = Counter("privquant_refusals", "Device requests refused, by reason", ["reason"])
@@ -44,22 +45,6 @@ waits = Histogram(
 waiting = Gauge("privquant_waiting_asks", "Asks waiting for the next group", multiprocess_mode="livesum")
 
 
-class Stepped:
-    """A counter that is told of every event and moves when there are `step` of them."""
-
-    step = 32
-
-    def __init__(self, counter: Counter) -> None:
-        self._counter = counter
-        self._held = 0
-
-    def inc(self) -> None:
-        self._held += 1
-        if self._held >= Stepped.step:
-            self._counter.inc(self._held)
-            self._held = 0
-
-
 reports = Stepped(Counter("privquant_reports", "Reports counted, in steps"))
 _answered: dict[tuple[str, int], Stepped | Counter] = {
     (route, status): Stepped(requests.labels(route, status))
@@ -73,11 +58,3 @@ def requested(route: str, status: int) -> None:
     if known is None:
         known = _answered[route, status] = requests.labels(route, status)
     known.inc()
-
-
-def render() -> bytes:
-    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-        registry = CollectorRegistry()
-        multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        return generate_latest(registry)
-    return generate_latest()

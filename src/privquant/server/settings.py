@@ -88,9 +88,7 @@ class ServerSettings:
         return {self.PREFIX + f.name.upper(): str(getattr(self, f.name)) for f in fields(self)}
 
     @classmethod
-    def gather(
-        cls, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
-    ) -> Self:
+    def gather(cls, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None) -> Self:
         """Settings from flags (None = not given) over the environment over a file over the defaults.
 
         The file is named by the flag `config` or by the environment (PRIVQUANT_CONFIG for the aggregator).
