@@ -29,7 +29,7 @@ from privquant.aggregator.store.migrate import opened as opened_store
 from privquant.lab.sample import Sample
 from privquant.lab.shapes import shape
 from privquant.privacy.coin import Coin
-from privquant.server.keys import KeyRing
+from privquant.server.keys import KeyFolder
 from privquant.server.peer import get
 from privquant.server.process import ServerProcess, free_port
 from privquant.shuffler.campaigns import find, invite, shown
@@ -120,7 +120,7 @@ def run(folder: Path, count: int, width: int, seed: int) -> dict[str, Any]:
     server = ServerProcess(settings, log=folder / "aggregator.log")
     shuffler = ServerProcess(shuffling, log=folder / "shuffler.log")
     token = asyncio.run(operator_token(settings))
-    keys = KeyRing(shuffling.keys)
+    keys = KeyFolder(shuffling.keys)
     values = shape("pareto", count, SIZE, np.random.default_rng(seed))
     server.start()
     shuffler.start()

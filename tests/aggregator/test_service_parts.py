@@ -33,7 +33,7 @@ from privquant.messages import Query
 from privquant.privacy.coin import flip_threshold
 from privquant.server import logs
 from privquant.server.group_commit import GroupCommit
-from privquant.server.keys import KeyMissing, KeyRing, KeyUnusable
+from privquant.server.keys import KeyFolder, KeyMissing, KeyUnusable
 from privquant.server.token_ids import TokenIds
 from privquant.wire import public_key_of, sign_manifest
 
@@ -89,21 +89,21 @@ def test_waves_are_even() -> None:
 
 
 def test_keys_are_made_once_and_read_by_their_owner_alone(tmp_path: Path) -> None:
-    ring = KeyRing(tmp_path / "keys")
+    ring = KeyFolder(tmp_path / "keys")
     (file,) = (tmp_path / "keys").glob("*.pem")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert public_key_of(KeyRing(tmp_path / "keys").current) == public_key_of(ring.current)
+    assert public_key_of(KeyFolder(tmp_path / "keys").current) == public_key_of(ring.current)
     file.chmod(0o644)
     with pytest.raises(KeyUnusable, match="chmod 600"):
-        _ = KeyRing(tmp_path / "keys").current
+        _ = KeyFolder(tmp_path / "keys").current
 
 
 def test_rotation_keeps_what_older_campaigns_need(tmp_path: Path) -> None:
-    ring = KeyRing(tmp_path / "keys")
+    ring = KeyFolder(tmp_path / "keys")
     old = public_key_of(ring.current)
     secret = ring.campaign_secret(old, "0" * 64)
     ring.rotate()
-    again = KeyRing(tmp_path / "keys")
+    again = KeyFolder(tmp_path / "keys")
     assert public_key_of(again.current) != old
     assert again.campaign_secret(old, "0" * 64) == secret
     assert again.campaign_secret(old, "1" * 64) != secret
@@ -113,10 +113,10 @@ def test_rotation_keeps_what_older_campaigns_need(tmp_path: Path) -> None:
 
 
 def test_a_key_folder_that_lost_its_pointer_is_not_started_afresh(tmp_path: Path) -> None:
-    KeyRing(tmp_path / "keys")
+    KeyFolder(tmp_path / "keys")
     (tmp_path / "keys" / "current").unlink()
     with pytest.raises(InvalidInput, match="backup"):
-        KeyRing(tmp_path / "keys")
+        KeyFolder(tmp_path / "keys")
 
 
 # -- group commit ------------------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ def test_reports_that_cannot_be_honest_raise_an_alarm() -> None:
 
 
 def test_queries_are_handed_out_in_proportion(tmp_path: Path) -> None:
-    ring = KeyRing(tmp_path / "keys")
+    ring = KeyFolder(tmp_path / "keys")
     signed = manifest(issuer=public_key_of(ring.current))
     view = CampaignView(CampaignRow(1, signed.id, "open", sign_manifest(signed, ring.current), 0.0, 0), ring)
     assert view.next_query() is None

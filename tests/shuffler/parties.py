@@ -17,7 +17,7 @@ from fleet import Connection, campaign_form, tokens_of
 from scene import Scene
 
 from privquant import wire
-from privquant.server.keys import KeyRing
+from privquant.server.keys import KeyFolder
 from privquant.server.process import ServerProcess, free_port
 from privquant.shuffler.campaigns import find, invite, shown
 from privquant.shuffler.database import opened
@@ -39,7 +39,7 @@ class Parties:
         self.settings = Settings(data=folder / "shuffler", port=port, retry_seconds=1, **changes)
         more = {} if command is None else {"command": command}
         self.shuffler = ServerProcess(self.settings, log=folder / "shuffler.log", **more)
-        self.keys = KeyRing(self.settings.keys)
+        self.keys = KeyFolder(self.settings.keys)
         self.aggregator = self.scene.server.url  # what the shuffler is told; a test may put a wiretap there
 
     def start(self) -> None:

@@ -70,11 +70,11 @@ def serve(
 
 def key(data: Data = None, public_url: Url = None) -> None:
     """Print what the aggregator's operator needs to name this shuffler: --shuffler and --shuffler-key."""
-    from privquant.server.keys import KeyRing
+    from privquant.server.keys import KeyFolder
     from privquant.wire import public_key_of
 
     settings = _settings({"data": data, "public_url": public_url})
-    typer.echo(f"--shuffler {settings.url} --shuffler-key {public_key_of(KeyRing(settings.keys).current)}")
+    typer.echo(f"--shuffler {settings.url} --shuffler-key {public_key_of(KeyFolder(settings.keys).current)}")
 
 
 def join(
@@ -90,7 +90,7 @@ def join(
     public_url: Url = None,
 ) -> None:
     """Read a campaign's manifest, account for it, and agree to shuffle it."""
-    from privquant.server.keys import KeyRing
+    from privquant.server.keys import KeyFolder
     from privquant.server.peer import check_peer, get
     from privquant.shuffler.database import opened
     from privquant.shuffler.joining import check_manifest, read_manifest
@@ -102,7 +102,7 @@ def join(
     base, identity, mark = _named(campaign)
     envelope = get(check_peer(base) + path_of(identity, "manifest"))
     manifest = read_manifest(envelope, campaign_id=identity, key_fingerprint=mark)
-    signing = KeyRing(settings.keys).current
+    signing = KeyFolder(settings.keys).current
     check_manifest(manifest, signing, settings.url)
     said = promise(manifest)
     typer.echo(f"{manifest.measurement}: {manifest.question}", err=True)
@@ -147,10 +147,10 @@ def show(
 
 def invites(campaign: Identity, number: Number, file: InvitesFile, data: Data = None) -> None:
     """Write one-time invites to a CSV file, readable by you alone. They are stored nowhere else."""
-    from privquant.server.keys import KeyRing
+    from privquant.server.keys import KeyFolder
     from privquant.shuffler.campaigns import invite
 
-    keys = KeyRing(_existing(data).keys)
+    keys = KeyFolder(_existing(data).keys)
     with new_private_file(file) as out, _campaign(data, campaign) as (db, found):
         urls = invite(db, keys, found, number)
         out.write("invite\n" + "".join(url + "\n" for url in urls))

@@ -22,7 +22,7 @@ from typing import Any
 from privquant.aggregator.settings import Settings as ServerSettings
 from privquant.demo.local import PATIENCE, PROCESSES, Demo, DemoResult, Doors, Moment, people
 from privquant.privacy.coin import real_epsilon
-from privquant.server.keys import KeyRing
+from privquant.server.keys import KeyFolder
 from privquant.server.peer import get
 from privquant.server.process import ServerProcess, free_port
 from privquant.shuffler.campaigns import find, invite, shown
@@ -70,7 +70,7 @@ class ShuffledDemo(Demo):
         data = self.folder / "shuffler"
         self.shuffling = Settings(data=data, port=free_port(), retry_seconds=1, lease_seconds=15)
         self.shuffler = ServerProcess(self.shuffling, log=self.folder / "shuffler.log")
-        self.keys = KeyRing(self.shuffling.keys)
+        self.keys = KeyFolder(self.shuffling.keys)
         self.fleet: list[subprocess.Popen[str]] = []
         self.invited: list[str] = []
         self.answers: dict[tuple[int, int], dict[str, Any]] = {}  # (process, person): last line

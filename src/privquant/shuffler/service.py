@@ -11,7 +11,7 @@ from privquant.server.background import Repeating
 from privquant.server.causes import Unavailable
 from privquant.server.group_commit import GroupCommit
 from privquant.server.health import PROBE_SECONDS
-from privquant.server.keys import KeyRing
+from privquant.server.keys import KeyFolder
 from privquant.server.logs import say
 from privquant.server.peer import PeerRefused, PeerSilent
 from privquant.server.sqlite_writer import connect
@@ -39,7 +39,7 @@ class Service(Repeating):
     def __init__(self, settings: Settings) -> None:
         super().__init__()
         self.settings = settings
-        self.keys = KeyRing(settings.keys)
+        self.keys = KeyFolder(settings.keys)
         self.started = False
         self._views: dict[str, View] = {}
         self._sending: dict[str, asyncio.Task[None]] = {}
