@@ -40,7 +40,7 @@ class App(ABC):
     async def _answer(self, scope: Scope, body: RequestBody) -> Asgi:
         try:
             reply = await self.answer(scope, body)
-            if isinstance(reply, Reply) and not await body.let_go():
+            if isinstance(reply, Reply) and not await body.finish():
                 return replace(reply, close=True)
             return reply
         except Hangup:

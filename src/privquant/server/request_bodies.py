@@ -126,7 +126,7 @@ class RequestBody:
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
-    async def let_go(self) -> bool:
+    async def finish(self) -> bool:
         """Before the answer: whether the connection can be kept, because no part of the body is left in it."""
         if not self._tried and self._declared is not None and self._declared <= SMALL_BODY:
             with suppress(RequestRefused):

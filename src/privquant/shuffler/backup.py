@@ -26,12 +26,12 @@ _GOING_ON = f"SELECT campaign, round FROM round WHERE state IN {tuple(map(str, s
 
 def backup(settings: Settings, target: Path) -> None:
     """Copy books, ready batches and key into the new folder `target`, also while the shuffler runs."""
-    copy_out(settings.file, settings.keys, target, "it", _settle)
+    copy_out("shuffler", settings.file, settings.keys, target, _settle)
 
 
 def restore(settings: Settings, source: Path) -> None:
     """Make the backup in `source` the shuffler of an empty data folder."""
-    put_back(source, settings.file, settings.keys, "shuffler's ", "shuffler", _check_settled)
+    put_back("shuffler", source, settings.file, settings.keys, _check_settled)
 
 
 def _settle(copy: Path) -> None:
