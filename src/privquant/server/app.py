@@ -11,14 +11,14 @@ from dataclasses import replace
 
 from privquant.server.logs import logger
 from privquant.server.replies import Asgi, Receive, Reply, Scope, Send, problem
-from privquant.server.request_bodies import Hangup, Held, RequestBody
+from privquant.server.request_bodies import BodyMemory, Hangup, RequestBody
 
 
 class App(ABC):
     """An ASGI application for HTTP; what it answers with is an ASGI application too."""
 
     def __init__(self) -> None:
-        self._held = Held()
+        self._memory = BodyMemory()
 
     @abstractmethod
     async def answer(self, scope: Scope, body: RequestBody) -> Asgi:
@@ -27,8 +27,7 @@ class App(ABC):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        with self._held.lease() as lease:
-            body = RequestBody(scope, receive, lease)
+        with RequestBody(scope, receive, self._memory) as body:
             try:
                 reply = await self._answer(scope, body)
                 await reply(scope, receive, send)
