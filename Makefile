@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-full test-engines lint bench paper system clean
+.PHONY: demo test test-quick test-full test-engines lint bench paper system clean
 
 demo: $(VENV)/.demo
 	$(BIN)/privquant demo
@@ -12,9 +12,14 @@ demo: $(VENV)/.demo
 test: $(VENV)/.dev system lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
+# What needs no server, no browser and no cluster: lint, types, and the packages that only compute.
+QUICK := tests/privacy tests/protocols tests/device tests/planning/test_law.py tests/planning/test_plan.py $(wildcard tests/test_*.py)
+test-quick: $(VENV)/.dev lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not full and not slow" $(QUICK)
+
 # The same checks in their long form: every published row, every kill, every draw.
 test-full: $(VENV)/.dev system lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "full or not full"
+	$(BIN)/python -m pytest -n 2 --dist worksteal --timeout 3600 -m "full or not full"
 
 # Clusters, each in an environment of its own: flwr pins old versions of what our command line uses.
 test-engines: $(VENV)-engines/.done $(VENV)-flower/.done

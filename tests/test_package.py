@@ -82,6 +82,8 @@ def test_the_command_line_says_what_is_missing(start):
 
 
 def test_the_package_runs_as_a_module():
+    pytest.importorskip("typer")
+
     def shown(module: str) -> str:
         command = [sys.executable, "-m", module, "--help"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)

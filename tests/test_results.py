@@ -170,6 +170,7 @@ def failures(text):
 
 
 def test_the_page_shows_what_comes_out(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     failed, attempted = failures(examples(PAGE.read_text()))

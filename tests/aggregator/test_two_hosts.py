@@ -121,7 +121,7 @@ def test_a_host_with_another_key_is_not_ready_and_tells_no_path(first: Scene, tm
     KeyFolder(second.settings.keys)
     try:
         with pytest.raises(ServerFailed, match="not ready"):
-            second.start(timeout=15)
+            second.start(timeout=5)
         said = until_ready_is(second, 503)
         assert json.loads(said)["detail"] == f"the key {key} of a running campaign is not among this server's keys"
         paths = (f"/c/{campaign}", wire.path_of(campaign, "manifest"), f"/v1/campaigns/{campaign}")
