@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from privquant.aggregator.service import Service
-from privquant.server.app import App
+from privquant.server.http_server import App
 from privquant.server.replies import Asgi, Receive, RequestRefused, Scope, Send
 from privquant.server.request_bodies import SMALL_BODY, RequestBody
 from privquant.wire import BATCHES, NOTICES, ROUTES, SHUFFLED_ROUTES, Route, route_of

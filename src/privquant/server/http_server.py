@@ -14,8 +14,10 @@ import signal
 import socket
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -25,6 +27,9 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.server import connections
 from privquant.server.causes import cause_of
+from privquant.server.logs import logger
+from privquant.server.replies import Asgi, Receive, Reply, Scope, Send, problem
+from privquant.server.request_bodies import BodyMemory, Hangup, RequestBody
 
 
 class StartFailed(PrivquantError):
@@ -37,6 +42,45 @@ class Service(Protocol):
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
+
+
+class App(ABC):
+    """The application of a listener: one request, one answer, whatever happens.
+
+    A body is read within bounds and only when somebody asks for it. An error that nobody foresaw goes to the log, and
+    its request is answered "unavailable".
+    """
+
+    def __init__(self) -> None:
+        self._memory = BodyMemory()
+
+    @abstractmethod
+    async def answer(self, scope: Scope, body: RequestBody) -> Asgi:
+        """What this request is answered with, which is an ASGI application too."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        with RequestBody(scope, receive, self._memory) as body:
+            try:
+                reply = await self._answer(scope, body)
+                await reply(scope, receive, send)
+            except Hangup:
+                return
+            except Exception as error:  # of a reply that had begun: whatever it could answer, it did
+                logger.error("a request failed", exc_info=error)
+
+    async def _answer(self, scope: Scope, body: RequestBody) -> Asgi:
+        try:
+            reply = await self.answer(scope, body)
+            if isinstance(reply, Reply) and not await body.finish():
+                return replace(reply, close=True)
+            return reply
+        except Hangup:
+            raise
+        except Exception as error:
+            logger.error("a request failed", exc_info=error)
+            return problem("unavailable")
 
 
 def http_config(app: Any, most_connections: int) -> uvicorn.Config:

@@ -16,8 +16,7 @@ from privquant.pages.bare_page import file_reply, missing_page
 from privquant.pages.page_files import serve_page
 from privquant.pages.shuffled_page import shuffled_page
 from privquant.server import logs
-from privquant.server.app import App
-from privquant.server.http_server import AdminServer, ServiceServer, exit_code, folder_lock, listening_socket
+from privquant.server.http_server import AdminServer, App, ServiceServer, exit_code, folder_lock, listening_socket
 from privquant.server.metrics import MEDIA
 from privquant.server.replies import Reply, Scope, problem
 from privquant.server.request_bodies import RequestBody

@@ -7,10 +7,9 @@ import contextlib
 import time
 from functools import partial
 
-from privquant.server.background import Repeating
 from privquant.server.causes import Unavailable
 from privquant.server.group_commit import GroupCommit
-from privquant.server.health import PROBE_SECONDS
+from privquant.server.health import PROBE_SECONDS, Repeating
 from privquant.server.keys import KeyFolder
 from privquant.server.logs import say
 from privquant.server.peer import PeerRefused, PeerSilent
