@@ -47,8 +47,8 @@ class Service(Protocol):
 class App(ABC):
     """The application of a listener: one request, one answer, whatever happens.
 
-    A body is read within bounds and only when somebody asks for it. An error that nobody foresaw goes to the log, and
-    its request is answered "unavailable".
+    A body is read within bounds and only when somebody asks for it. An error that nobody foresaw goes to the log,
+    and its request is answered "unavailable".
     """
 
     def __init__(self) -> None:
