@@ -27,7 +27,7 @@ from privquant.lab.sample import Sample
 from privquant.lab.shapes import shape
 from privquant.protocols.isotonic.shuffled import shuffled_isotonic
 from privquant.protocols.naive.shuffled import shuffled_settings
-from privquant.server.keys import KeyRing
+from privquant.server.keys import KeyFolder
 from privquant.wire import Manifest
 
 USERS, SIZE, EPSILON, DELTA = 100_000, 4**9, 1.0, 1e-8
@@ -37,7 +37,7 @@ DOMAIN = Integers(0, SIZE - 1)
 def manifest(folder: Path, protocol: str, drop_outs: float) -> Manifest:
     shuffle = ShuffleDraft(DELTA, "https://shuffle.example.org", "0" * 64, drop_outs=drop_outs)
     draft = Draft("m", "How much?", DOMAIN, EPSILON, USERS, protocol=protocol, shuffle=shuffle)
-    return new_manifest(draft, KeyRing(folder / "keys"))
+    return new_manifest(draft, KeyFolder(folder / "keys"))
 
 
 def campaign(made: Manifest, sample: Sample, rng: np.random.Generator, *, losses: bool) -> float:

@@ -29,14 +29,12 @@ from privquant.aggregator.store.migrate import opened as opened_store
 from privquant.lab.sample import Sample
 from privquant.lab.shapes import shape
 from privquant.privacy.coin import Coin
-from privquant.server.keys import KeyRing
+from privquant.server.keys import KeyFolder
 from privquant.server.peer import get
 from privquant.server.process import ServerProcess, free_port
+from privquant.shuffler.campaigns import find, invite, shown
 from privquant.shuffler.database import opened
-from privquant.shuffler.invites import find, invite
 from privquant.shuffler.joining import check_manifest, join, read_manifest
-from privquant.shuffler.overview import shown
-from privquant.shuffler.process import ShufflerProcess
 from privquant.shuffler.settings import Settings as ShufflerSettings
 
 SIZE = 4**9
@@ -120,9 +118,9 @@ def run(folder: Path, count: int, width: int, seed: int) -> dict[str, Any]:
     settings = Settings(data=folder / "aggregator", port=free_port(), **more)
     shuffling = ShufflerSettings(data=folder / "shuffler", port=free_port())
     server = ServerProcess(settings, log=folder / "aggregator.log")
-    shuffler = ShufflerProcess(shuffling, log=folder / "shuffler.log")
+    shuffler = ServerProcess(shuffling, log=folder / "shuffler.log")
     token = asyncio.run(operator_token(settings))
-    keys = KeyRing(shuffling.keys)
+    keys = KeyFolder(shuffling.keys)
     values = shape("pareto", count, SIZE, np.random.default_rng(seed))
     server.start()
     shuffler.start()

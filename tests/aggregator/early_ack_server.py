@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from privquant.aggregator import server
-from privquant.aggregator.settings import settings_from
+from privquant.aggregator.settings import Settings
 from privquant.aggregator.store.base import Ask, AskResult, Spend, What
 from privquant.server import group_commit as groups
 
@@ -26,4 +26,4 @@ class EarlyGroupCommit(groups.GroupCommit):
 groups.GroupCommit = EarlyGroupCommit  # type: ignore[misc]
 
 if __name__ == "__main__":
-    raise SystemExit(server.run(settings_from()))
+    raise SystemExit(server.run(Settings.gather()))

@@ -22,7 +22,7 @@ from privquant.aggregator.store.operator_queries import find_campaign, reading
 from privquant.domain import Integers
 from privquant.privacy.coin import flip_threshold
 from privquant.server.http_client import OperatorClient
-from privquant.server.keys import KeyRing
+from privquant.server.keys import KeyFolder
 from privquant.server.process import ServerProcess, free_port
 
 
@@ -109,7 +109,7 @@ class Scene:
     def office(self, campaign: str) -> TicketOffice:
         envelope = OperatorClient(self.server.url).call("GET", wire.path_of(campaign, "manifest"))
         manifest = wire.Manifest.from_dict(envelope["manifest"])
-        secret = KeyRing(self.settings.keys).campaign_secret(manifest.issuer, campaign)
+        secret = KeyFolder(self.settings.keys).campaign_secret(manifest.issuer, campaign)
         return TicketOffice(secret, manifest.flip_threshold)
 
     def stored(self, campaign: str) -> Stored:

@@ -30,13 +30,13 @@ from privquant import wire
 from privquant.aggregator.devices import report_batches
 from privquant.server import connections, request_bodies
 from privquant.server.replies import RequestRefused
-from privquant.server.request_bodies import Held
+from privquant.server.request_bodies import BodyMemory, RequestBody
 
-SERVE = "; from privquant.aggregator.server import _work; raise SystemExit(_work())"
+SERVE = "; from privquant.aggregator.server import main; raise SystemExit(main())"
 UNBOUND_BATCHES = (
     "from privquant.aggregator.devices import report_batches as b; b.REST, b.PIECE, b.FORGED = 0.0, 10**9, 10**9"
 )
-UNBOUND_BODIES = "from privquant.server import request_bodies as b; b.Held.__init__.__defaults__ = (1 << 50,)"
+UNBOUND_BODIES = "from privquant.server import request_bodies as b; b.BodyMemory.__init__.__defaults__ = (1 << 50,)"
 
 
 @pytest.fixture
@@ -245,20 +245,37 @@ def test_without_the_bound_slow_bodies_would_fill_the_memory(
     assert growth(scene, scene.campaign(), 60, 8.0, tmp_path / "log") > 150
 
 
+def body_of(memory: BodyMemory, *parts: int) -> RequestBody:
+    """The body of a request that comes in parts of so many bytes."""
+    sent = iter(parts)
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": bytes(next(sent)), "more_body": True}
+
+    return RequestBody({"method": "POST", "headers": [(b"transfer-encoding", b"chunked")]}, receive, memory)
+
+
+async def taken_in(body: RequestBody) -> None:
+    """All that was sent of it by now."""
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await body.read(1 << 20)
+
+
 def test_memory_of_bodies_is_given_back() -> None:
-    held = Held(10_000)
-    with held.lease() as first:
-        first.grow(4_096)  # small ones are not counted
-        first.grow(9_000)
-        with held.lease() as second:
-            second.grow(4_000)
-            with pytest.raises(RequestRefused) as refused:
-                second.grow(5_000)
-        assert refused.value.reply.status == 429
-        assert refused.value.reply.retry_after is not None
-        first.grow(10_000)
-    with held.lease() as third:
-        third.grow(10_000)
+    memory = BodyMemory(10_000)
+
+    async def fill() -> None:
+        with body_of(memory, 4_096) as small, body_of(memory, 4_096, 4_904) as first:
+            await taken_in(small)  # is not counted
+            await taken_in(first)
+            with body_of(memory, 4_000, 1_000) as second, pytest.raises(RequestRefused) as refused:
+                await second.read(1 << 20)
+            assert refused.value.reply.status == 429
+            assert refused.value.reply.retry_after is not None
+        with body_of(memory, 10_000) as third:
+            await taken_in(third)
+
+    asyncio.run(fill())
 
 
 # -- connections, in process ---------------------------------------------------------------------------------

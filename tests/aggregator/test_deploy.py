@@ -13,6 +13,7 @@ import ssl
 import subprocess
 import time
 import urllib.request
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +24,18 @@ from fleet import Connection, Fleet
 from scene import Scene
 
 from privquant import wire
-from privquant.aggregator.settings import PREFIX, Settings, settings_from
+from privquant.aggregator.settings import Settings
 from privquant.server.process import free_port
 
 REPOSITORY = Path(__file__).parents[2]
 DEPLOY = REPOSITORY / "deploy"
 UNPRIVILEGED = 10001
 
-SETTINGS = {PREFIX + name.upper() for name in Settings.__slots__} | {PREFIX + "CONFIG", PREFIX + "SIGNING_KEYS"}
+PREFIX = Settings.PREFIX
+SETTINGS = {PREFIX + field.name.upper() for field in fields(Settings)} | {
+    PREFIX + "CONFIG",
+    PREFIX + "SIGNING_KEYS",
+}
 
 
 # -- the image -----------------------------------------------------------------------------------------------
@@ -67,7 +72,7 @@ def test_the_image_names_only_what_there_is(image: list[Instruction]) -> None:
         if step.name == "ENV":
             assert set(re.findall(r"PRIVQUANT_\w+", step.value)) <= SETTINGS
     environment = dict(re.findall(r"(PRIVQUANT_\w+)=(\S+)", " ".join(s.value for s in image if s.name == "ENV")))
-    settings = settings_from({}, environment | {"PRIVQUANT_PUBLIC_URL": "https://ask.example.org"})
+    settings = Settings.gather({}, environment | {"PRIVQUANT_PUBLIC_URL": "https://ask.example.org"})
     settings.check_reachable()
     assert {str(settings.port), str(settings.admin_port)} == set(last(image, "EXPOSE").value.split())
     assert f":{settings.admin_port}/readyz" in last(image, "HEALTHCHECK").value
@@ -147,7 +152,7 @@ def test_the_compose_file_publishes_nothing_but_tls_and_this_machine() -> None:
     assert (server["read_only"], server["cap_drop"]) == (True, ["ALL"])
     assert set(server["environment"]) <= SETTINGS
     values = {name: re.sub(r"\$\{\w+:\?[^}]*\}", "x", value) for name, value in server["environment"].items()}
-    settings_from({}, values | {"PRIVQUANT_HOST": "0.0.0.0"}).check_reachable()
+    Settings.gather({}, values | {"PRIVQUANT_HOST": "0.0.0.0"}).check_reachable()
     assert (
         DEPLOY / server["build"]["context"] / server["build"]["dockerfile"]
     ).resolve() == DEPLOY / "Containerfile"

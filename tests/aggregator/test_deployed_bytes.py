@@ -29,7 +29,7 @@ from privquant.device.policy import covers
 from privquant.domain import Grid, Integers, LogGrid, domain_from_dict
 from privquant.messages import Query
 from privquant.privacy.coin import flip_threshold
-from privquant.server.keys import KeyRing
+from privquant.server.keys import KeyFolder
 from privquant.server.token_ids import hash_link
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[1] / "data" / "deployed_bytes.json").read_text())
@@ -78,7 +78,7 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> TicketOffice:
     (folder / f"{MARK}.pem").write_bytes(pem)
     (folder / f"{MARK}.pem").chmod(0o600)
     (folder / "current").write_text(MARK + "\n")
-    secret = KeyRing(folder).campaign_secret(ISSUER, WAY.id)
+    secret = KeyFolder(folder).campaign_secret(ISSUER, WAY.id)
     assert secret.hex() == GOLDEN["campaign secret"]
     return TicketOffice(secret, WAY.flip_threshold)
 

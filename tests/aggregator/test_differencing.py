@@ -33,7 +33,7 @@ from privquant.aggregator.store.migrate import migrate, open_engine
 from privquant.aggregator.store.operator_queries import writing
 from privquant.domain import Integers
 from privquant.messages import Query
-from privquant.server.keys import KeyRing
+from privquant.server.keys import KeyFolder
 
 Answers = Counter[tuple[int, int]]
 """How many reports there are per (threshold, bit)."""
@@ -143,7 +143,7 @@ class Host:
     def __init__(self, settings: Settings) -> None:
         self.engine = open_engine(settings)
         self.store = open_device_store(settings)
-        self.campaigns = Campaigns(self.engine, self.store, KeyRing(settings.keys), "http://127.0.0.1:1")
+        self.campaigns = Campaigns(self.engine, self.store, KeyFolder(settings.keys), "http://127.0.0.1:1")
         step = settings.snapshot_reports
         self._publisher = Publisher(self.store, self._nobody, Snapshots(self.engine, step).advance, pause=0.0)
 

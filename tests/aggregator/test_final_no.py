@@ -32,7 +32,7 @@ from privquant.aggregator.store.operator_queries import writing
 from privquant.aggregator.store.sqlite import SqliteDeviceStore
 from privquant.messages import Query
 from privquant.server.group_commit import GroupCommit
-from privquant.server.keys import KeyRing
+from privquant.server.keys import KeyFolder
 
 
 class BelievesItself(CampaignCache):
@@ -94,7 +94,7 @@ async def process(folder: Path, kind: type[CampaignCache]) -> AsyncIterator[Proc
     settings = Settings(data=folder / "data")
     engine = open_engine(settings)
     await migrate(engine)
-    store, keys = SqliteDeviceStore(settings.sqlite_file), KeyRing(settings.keys)
+    store, keys = SqliteDeviceStore(settings.sqlite_file), KeyFolder(settings.keys)
     group = GroupCommit(store.commit)
     group.start()
     try:

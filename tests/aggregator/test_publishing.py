@@ -17,7 +17,7 @@ from privquant.aggregator.store.base import Ask, DeviceStore, Published, Spend
 from privquant.aggregator.store.migrate import migrate, open_engine
 from privquant.aggregator.store.operator_queries import manifest_of
 from privquant.domain import Integers
-from privquant.server.keys import KeyRing
+from privquant.server.keys import KeyFolder
 
 
 async def nothing(_campaign: str) -> None:
@@ -48,7 +48,7 @@ def test_two_publishers_do_no_harm(store: str, tmp_path: Path, request: pytest.F
 
         for store in stores:
             store.try_lead = lead  # type: ignore[method-assign]  # both believe to be the one
-        campaigns = Campaigns(engine, stores[0], KeyRing(settings.keys), "http://127.0.0.1:1")
+        campaigns = Campaigns(engine, stores[0], KeyFolder(settings.keys), "http://127.0.0.1:1")
         draft = Draft("m", "?", Integers(0, 999), epsilon=1.0, planned_users=1_000)
         await campaigns.create(draft, "tester")
         publishers = [Publisher(store, nothing) for store in stores]
@@ -76,7 +76,7 @@ def test_the_publisher_waits_for_a_batch_and_starts_anew_when_counts_went_down(t
         engine = open_engine(settings)
         await migrate(engine)
         store = open_device_store(settings)
-        campaigns = Campaigns(engine, store, KeyRing(settings.keys), "http://127.0.0.1:1")
+        campaigns = Campaigns(engine, store, KeyFolder(settings.keys), "http://127.0.0.1:1")
         await campaigns.create(Draft("m", "?", Integers(0, 999), epsilon=1.0, planned_users=10_000), "tester")
         published: list[str] = []
 
@@ -114,7 +114,7 @@ def test_the_publisher_takes_a_rest_unless_devices_may_soon_wait_for_it(
         engine = open_engine(settings)
         await migrate(engine)
         store = open_device_store(settings)
-        campaigns = Campaigns(engine, store, KeyRing(settings.keys), "http://127.0.0.1:1")
+        campaigns = Campaigns(engine, store, KeyFolder(settings.keys), "http://127.0.0.1:1")
         draft = Draft("m", "?", Integers(0, 999), epsilon=1.0, planned_users=10_000, pace=share)
         await campaigns.create(draft, "tester")
         published: list[str] = []

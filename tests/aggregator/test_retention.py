@@ -30,7 +30,7 @@ from privquant.aggregator.store.operator_queries import writing
 from privquant.domain import Integers
 from privquant.errors import InvalidInput
 from privquant.messages import Query
-from privquant.server.keys import KeyRing
+from privquant.server.keys import KeyFolder
 
 PEOPLE = 400
 ANSWERED = 300
@@ -117,7 +117,7 @@ async def with_campaigns(settings: Settings, work: Callable[[Campaigns, DeviceSt
     engine = open_engine(settings)
     await migrate(engine)
     store = open_device_store(settings)
-    campaigns = Campaigns(engine, store, KeyRing(settings.keys), "http://127.0.0.1:1")
+    campaigns = Campaigns(engine, store, KeyFolder(settings.keys), "http://127.0.0.1:1")
     try:
         return await work(campaigns, store)
     finally:
@@ -193,7 +193,7 @@ IMPATIENT = """
 from privquant.aggregator import server
 from privquant.aggregator import service
 service._RETENTION = 0.5
-raise SystemExit(server._work())
+raise SystemExit(server.main())
 """
 
 

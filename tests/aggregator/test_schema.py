@@ -18,7 +18,7 @@ from privquant.aggregator.store.base import Spend
 from privquant.aggregator.store.migrate import HEAD, SchemaTooNew, migrate, open_engine, schema_of, turn_back
 from privquant.domain import Integers
 from privquant.errors import InvalidInput
-from privquant.server.keys import KeyRing
+from privquant.server.keys import KeyFolder
 from privquant.server.process import free_port
 
 
@@ -37,7 +37,7 @@ def test_a_campaign_survives_the_way_back_and_forth(
         found, known = await schema_of(engine)
         assert (found, known[0], known[-1]) == (HEAD, "0001", HEAD)
         store = open_device_store(settings)
-        campaigns = Campaigns(engine, store, KeyRing(settings.keys), "http://127.0.0.1:1")
+        campaigns = Campaigns(engine, store, KeyFolder(settings.keys), "http://127.0.0.1:1")
         draft = Draft("m", "?", Integers(0, 99), epsilon=1.0, planned_users=10)
         identity = await campaigns.create(draft, "tester")
         query = (await store.published(1)).queries[0][0]

@@ -26,7 +26,7 @@ from scene import damage
 from privquant.cli import main
 from privquant.messages import Guarantee
 from privquant.server import causes
-from privquant.server.keys import KeyRing
+from privquant.server.keys import KeyFolder
 from privquant.server.process import free_port
 from privquant.wire import Invite
 
@@ -258,7 +258,7 @@ def test_a_damaged_store_is_neither_copied_nor_restored_nor_read(tmp_path: Path)
     data, copy = tmp_path / "data", tmp_path / "copy"
     out(privquant("operator", "add", "ada", "--data", data))
     privquant("operator", "key", "--data", data)
-    KeyRing(data / "keys")
+    KeyFolder(data / "keys")
     out(privquant("operator", "backup", copy, "--data", data))
     damage(data / "store.sqlite3", "operator")
     again = privquant("operator", "backup", tmp_path / "again", "--data", data)

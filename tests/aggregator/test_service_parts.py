@@ -25,7 +25,7 @@ from privquant.aggregator.campaign.local_protocol import (
 from privquant.aggregator.campaign.shuffled_campaigns import estimates_shown
 from privquant.aggregator.devices.campaign_cache import CampaignView
 from privquant.aggregator.devices.tickets import TicketOffice, Unreadable
-from privquant.aggregator.settings import Settings, settings_from
+from privquant.aggregator.settings import Settings
 from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, Counts, Pin, Published, Unavailable, What
 from privquant.domain import Grid
 from privquant.errors import InvalidInput, ProtocolError
@@ -33,8 +33,8 @@ from privquant.messages import Query
 from privquant.privacy.coin import flip_threshold
 from privquant.server import logs
 from privquant.server.group_commit import GroupCommit
-from privquant.server.keys import KeyMissing, KeyRing, KeyUnusable
-from privquant.server.token_ids import Keyed
+from privquant.server.keys import KeyFolder, KeyMissing, KeyUnusable
+from privquant.server.token_ids import TokenIds
 from privquant.wire import public_key_of, sign_manifest
 
 COIN = flip_threshold(1.0)
@@ -74,7 +74,7 @@ def test_a_box_opens_for_its_token_alone_and_has_one_size() -> None:
 @pytest.mark.parametrize("size", [0, 1, 32, 64, 65, 200])
 def test_a_key_taken_in_once_gives_the_library_s_hmac(size: int) -> None:
     key, message = random.Random(size).randbytes(size), random.Random(-size).randbytes(3 * size)
-    keyed = Keyed(key)
+    keyed = TokenIds(key)
     for text in (message, b"", message):  # what it was asked before leaves no trace in it
         assert keyed.digest(text) == hmac.digest(key, text, "sha256")
 
@@ -89,21 +89,21 @@ def test_waves_are_even() -> None:
 
 
 def test_keys_are_made_once_and_read_by_their_owner_alone(tmp_path: Path) -> None:
-    ring = KeyRing(tmp_path / "keys")
+    ring = KeyFolder(tmp_path / "keys")
     (file,) = (tmp_path / "keys").glob("*.pem")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert public_key_of(KeyRing(tmp_path / "keys").current) == public_key_of(ring.current)
+    assert public_key_of(KeyFolder(tmp_path / "keys").current) == public_key_of(ring.current)
     file.chmod(0o644)
     with pytest.raises(KeyUnusable, match="chmod 600"):
-        _ = KeyRing(tmp_path / "keys").current
+        _ = KeyFolder(tmp_path / "keys").current
 
 
 def test_rotation_keeps_what_older_campaigns_need(tmp_path: Path) -> None:
-    ring = KeyRing(tmp_path / "keys")
+    ring = KeyFolder(tmp_path / "keys")
     old = public_key_of(ring.current)
     secret = ring.campaign_secret(old, "0" * 64)
     ring.rotate()
-    again = KeyRing(tmp_path / "keys")
+    again = KeyFolder(tmp_path / "keys")
     assert public_key_of(again.current) != old
     assert again.campaign_secret(old, "0" * 64) == secret
     assert again.campaign_secret(old, "1" * 64) != secret
@@ -113,10 +113,10 @@ def test_rotation_keeps_what_older_campaigns_need(tmp_path: Path) -> None:
 
 
 def test_a_key_folder_that_lost_its_pointer_is_not_started_afresh(tmp_path: Path) -> None:
-    KeyRing(tmp_path / "keys")
+    KeyFolder(tmp_path / "keys")
     (tmp_path / "keys" / "current").unlink()
     with pytest.raises(InvalidInput, match="backup"):
-        KeyRing(tmp_path / "keys")
+        KeyFolder(tmp_path / "keys")
 
 
 # -- group commit ------------------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ def test_reports_that_cannot_be_honest_raise_an_alarm() -> None:
 
 
 def test_queries_are_handed_out_in_proportion(tmp_path: Path) -> None:
-    ring = KeyRing(tmp_path / "keys")
+    ring = KeyFolder(tmp_path / "keys")
     signed = manifest(issuer=public_key_of(ring.current))
     view = CampaignView(CampaignRow(1, signed.id, "open", sign_manifest(signed, ring.current), 0.0, 0), ring)
     assert view.next_query() is None
@@ -325,10 +325,10 @@ def test_queries_are_handed_out_in_proportion(tmp_path: Path) -> None:
 
 def test_flags_beat_the_environment_which_beats_defaults() -> None:
     environment = {"PRIVQUANT_PORT": "1234", "PRIVQUANT_HOST": "::1", "PRIVQUANT_REFRESH": "0.5"}
-    found = settings_from({"port": 99, "host": None}, environment)
+    found = Settings.gather({"port": 99, "host": None}, environment)
     assert (found.port, found.host, found.refresh, found.lease_minutes) == (99, "::1", 0.5, 10)
     assert found.url == "http://[::1]:99"
-    assert settings_from({}, found.environment()) == found
+    assert Settings.gather({}, found.environment()) == found
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_flags_beat_the_environment_which_beats_defaults() -> None:
 )
 def test_settings_that_cannot_be_used(flags: dict[str, Any], reason: str) -> None:
     with pytest.raises(InvalidInput, match=reason):
-        settings_from(flags, {})
+        Settings.gather(flags, {})
 
 
 def test_a_log_line_of_an_error_does_not_quote_it() -> None:

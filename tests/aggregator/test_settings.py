@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from privquant.aggregator.settings import Settings, settings_from
+from privquant.aggregator.settings import Settings
 from privquant.errors import InvalidInput
 
 COMMENTED = Path(__file__).parents[2] / "deploy" / "privquant.toml"
@@ -27,20 +27,20 @@ def test_a_flag_wins_over_the_environment_and_it_over_the_file(tmp_path: Path) -
     )
     environment = {"PRIVQUANT_PORT": "2", "PRIVQUANT_LOG_LEVEL": "debug", "PRIVQUANT_HOST": ""}
     flags = {"config": file, "port": 3, "host": None}
-    found = settings_from(flags, environment)
+    found = Settings.gather(flags, environment)
     assert (found.port, found.log_level, found.workers, found.refresh) == (3, "debug", 3, 2.0)
     assert isinstance(found.refresh, float)
     assert found.host == Settings().host
-    by_name = settings_from({}, {"PRIVQUANT_CONFIG": str(file)})
+    by_name = Settings.gather({}, {"PRIVQUANT_CONFIG": str(file)})
     assert (by_name.port, by_name.database) == (1, "postgresql://h/d")
-    assert settings_from({}, {}) == Settings()
+    assert Settings.gather({}, {}) == Settings()
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("prot = 8470", "there is no setting 'prot'; did you mean port?"),
-        ("colour = 1", "there is no setting 'colour'; there are data, keys_folder, "),
+        ("colour = 1", "there is no setting 'colour'; there are data, host, port, "),
         ('port = "8470"', "port must be a whole number, got '8470'"),
         ("port = true", "port must be a whole number, got True"),
         ("port = 8470.0", "port must be a whole number, got 8470.0"),
@@ -54,12 +54,12 @@ def test_a_flag_wins_over_the_environment_and_it_over_the_file(tmp_path: Path) -
 )
 def test_a_file_that_says_something_else_is_refused_in_words(text: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=said):
-        settings_from({"config": written(tmp_path, text)}, {})
+        Settings.gather({"config": written(tmp_path, text)}, {})
 
 
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="cannot be read: No such file"):
-        settings_from({"config": tmp_path / "none.toml"}, {})
+        Settings.gather({"config": tmp_path / "none.toml"}, {})
 
 
 def test_the_commented_file_has_every_setting_with_its_default() -> None:

@@ -26,7 +26,7 @@ from privquant.errors import InvalidInput
 from privquant.privacy.coin import Coin, real_epsilon
 from privquant.privacy.shuffle import delta as exact_delta
 from privquant.privacy.shuffle import honest
-from privquant.server.keys import KeyRing, seal_key
+from privquant.server.keys import KeyFolder, seal_key
 from privquant.wire.shuffle_promise import check_rounds, promise
 
 DOMAIN = Integers(0, 999)
@@ -37,7 +37,7 @@ def manifest(folder: Path, protocol: str = "isotonic", users: int = 1_400, **cha
     shuffle = replace(DRAFT, **{k: v for k, v in changes.items() if k in ShuffleDraft.__slots__})
     rest = {k: v for k, v in changes.items() if k not in ShuffleDraft.__slots__}
     draft = Draft("m", "How much?", DOMAIN, 1.0, users, protocol=protocol, shuffle=shuffle, **rest)
-    return new_manifest(draft, KeyRing(folder / "keys"))
+    return new_manifest(draft, KeyFolder(folder / "keys"))
 
 
 # -- the plan ------------------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def test_the_manifest_says_all_of_it_and_reads_back(tmp_path: Path, protocol: st
     made = manifest(tmp_path, protocol, colluding=0.05)
     check_shuffled(made)
     assert wire.Manifest.from_dict(made.to_dict()) == made
-    keys = KeyRing(tmp_path / "keys")
+    keys = KeyFolder(tmp_path / "keys")
     assert made.shuffle.seal == wire.SealKey.of(seal_key(keys, made.issuer, made.nonce))
     said = promise(made)
     assert (said.epsilon, said.delta) == (1.0, 1e-4)
@@ -172,7 +172,7 @@ def test_a_round_ends_once_whoever_comes_second(
 ) -> None:
     dsn = request.getfixturevalue("fresh_database") if database == "postgresql" else ""
     made = manifest(tmp_path)
-    key = KeyRing(tmp_path / "keys").current
+    key = KeyFolder(tmp_path / "keys").current
 
     async def story() -> None:
         async with opened(Settings(data=tmp_path / "data", database=dsn)) as engine:
@@ -250,7 +250,7 @@ def test_a_batch_in_parts_is_counted_when_the_last_is_there(
     """In any order, sent again, over a restart, beside parts of another batch; and not a moment before."""
     monkeypatch.setattr(wire.batches, "PART_LIMIT", 30)
     dsn = request.getfixturevalue("fresh_database") if database == "postgresql" else ""
-    made, keys = manifest(tmp_path), KeyRing(tmp_path / "keys")
+    made, keys = manifest(tmp_path), KeyFolder(tmp_path / "keys")
     shuffler = Ed25519PrivateKey.generate()
     made = replace(made, shuffle=replace(made.shuffle, key=wire.public_key_of(shuffler)))
     needed, coin = made.shuffle.rounds[0].batch, made.shuffle.rounds[0].coin

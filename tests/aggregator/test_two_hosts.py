@@ -21,7 +21,7 @@ from scene import Scene, address_of
 from privquant import wire
 from privquant.errors import InvalidInput
 from privquant.server import causes
-from privquant.server.keys import SIGNING_KEYS, GivenKeys, KeyMissing, KeyRing
+from privquant.server.keys import SIGNING_KEYS, GivenKeys, KeyFolder, KeyMissing
 from privquant.server.process import ServerFailed, ServerProcess, free_port
 
 
@@ -105,7 +105,7 @@ def test_a_host_that_is_given_the_keys_in_its_environment_serves_them(first: Sce
 
 def test_a_host_without_keys_does_not_invent_one_beside_a_campaign(first: Scene, tmp_path: Path) -> None:
     first.campaign()
-    (key,) = KeyRing(first.settings.keys).fingerprints()
+    (key,) = KeyFolder(first.settings.keys).fingerprints()
     second = beside(first, tmp_path / "second")
     with pytest.raises(ServerFailed, match="code 2"):
         second.start()
@@ -116,9 +116,9 @@ def test_a_host_without_keys_does_not_invent_one_beside_a_campaign(first: Scene,
 
 def test_a_host_with_another_key_is_not_ready_and_tells_no_path(first: Scene, tmp_path: Path) -> None:
     campaign = first.campaign()
-    (key,) = KeyRing(first.settings.keys).fingerprints()
+    (key,) = KeyFolder(first.settings.keys).fingerprints()
     second = beside(first, tmp_path / "second")
-    KeyRing(second.settings.keys)
+    KeyFolder(second.settings.keys)
     try:
         with pytest.raises(ServerFailed, match="not ready"):
             second.start(timeout=5)
@@ -156,7 +156,7 @@ def test_a_database_that_is_gone_is_not_ready_until_it_is_back(first: Scene, pos
 
 
 def test_keys_given_as_text(tmp_path: Path) -> None:
-    ring = KeyRing(tmp_path / "keys")
+    ring = KeyFolder(tmp_path / "keys")
     old = ring.current
     new_name = ring.rotate()
     texts = {file.stem: file.read_text() for file in (tmp_path / "keys").glob("*.pem")}

@@ -21,7 +21,7 @@ from scene import Scene
 
 from privquant import wire
 from privquant.aggregator.settings import Settings
-from privquant.server.keys import KeyRing
+from privquant.server.keys import KeyFolder
 from privquant.server.process import ServerFailed, ServerProcess, free_port
 
 NAGLE_AND_DELAYED_ACK = 0.040
@@ -75,8 +75,8 @@ def test_the_first_start_makes_one_key(pair: Scene) -> None:
 
 def test_processes_that_start_at_once_make_one_key(tmp_path: Path) -> None:
     code = (
-        "import sys, pathlib; from privquant.server.keys import KeyRing; print('.', flush=True);"
-        "sys.stdin.read(); KeyRing(pathlib.Path(sys.argv[1]))"
+        "import sys, pathlib; from privquant.server.keys import KeyFolder; print('.', flush=True);"
+        "sys.stdin.read(); KeyFolder(pathlib.Path(sys.argv[1]))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "keys")]
     racers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(6)]
@@ -130,7 +130,7 @@ def test_a_worker_that_cannot_start_ends_the_server_with_one_line(tmp_path: Path
     weak = fresh_database.replace("privquant@", "weak@")
     ports = {"port": free_port(), "admin_port": free_port()}
     settings = Settings(data=tmp_path / "data", database=weak, workers=3, **ports)
-    KeyRing(settings.keys)  # without keys the supervisor itself would look for campaigns, and fail first
+    KeyFolder(settings.keys)  # without keys the supervisor itself would look for campaigns, and fail first
     with pytest.raises(ServerFailed, match="code 2"):
         ServerProcess(settings, log=tmp_path / "log").start()
     lines = [line for line in (tmp_path / "log").read_text().splitlines() if not line.startswith("{")]

@@ -15,11 +15,13 @@ sys.path.append(str(Path(__file__).parents[1] / "aggregator"))
 from parties import Parties
 from postgres_cluster import PostgresCluster
 
+from privquant.server.process import free_port
+
 
 @pytest.fixture(scope="module")
 def parties(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parties]:
     """An aggregator and a shuffler, both running, for a whole module."""
-    made = Parties(tmp_path_factory.mktemp("parties"))
+    made = Parties(tmp_path_factory.mktemp("parties"), admin_port=free_port())
     made.start()
     yield made
     made.kill()

@@ -10,15 +10,15 @@ import asyncio
 
 from privquant.server import group_commit as groups
 from privquant.shuffler import server, service
-from privquant.shuffler.settings import settings_from
-from privquant.shuffler.store import Ask, Keep, Outcome, What
+from privquant.shuffler.settings import Settings
+from privquant.shuffler.store import Ask, AskResult, Keep, Outcome
 
 
-class EarlyGroupCommit(groups.GroupCommit[Ask, Outcome]):
-    async def _answer(self, group: list[tuple[Ask, asyncio.Future[Outcome]]]) -> None:
+class EarlyGroupCommit(groups.GroupCommit[Ask, AskResult]):
+    async def _answer(self, group: list[tuple[Ask, asyncio.Future[AskResult]]]) -> None:
         for ask, future in group:
             if isinstance(ask, Keep) and not future.done():
-                future.set_result(Outcome(What.KEPT, ask.round))
+                future.set_result(AskResult(Outcome.KEPT, ask.round))
         await asyncio.sleep(0.05)  # so that nearly every kill falls between the two
         await super()._answer(group)
 
@@ -26,4 +26,4 @@ class EarlyGroupCommit(groups.GroupCommit[Ask, Outcome]):
 service.GroupCommit = EarlyGroupCommit  # type: ignore[misc,assignment]
 
 if __name__ == "__main__":
-    server.run(settings_from())
+    server.run(Settings.gather())

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from privquant.shuffler import batching, rounds
-from privquant.shuffler.batching import split
+from privquant.shuffler import rounds
 from privquant.shuffler.database import prepare, transaction
-from privquant.shuffler.store import Keep, Outcome, Place, Store, What
+from privquant.shuffler.round_states import Event
+from privquant.shuffler.store import AskResult, Keep, Outcome, Place, Store
 from privquant.wire import SEALED_BYTES, Announcement
 
 T = TypeVar("T")
@@ -51,30 +51,30 @@ class Rounds:
         with transaction(self.db):
             rounds.announce(self.db, 1, b"{}", Announcement(IDENTITY, number, 5, "cd" * 32), closes)
 
-    async def answer(self, round: int, *numbers: int, group: int = 1_000) -> list[Outcome]:
+    async def answer(self, round: int, *numbers: int, group: int = 1_000) -> list[AskResult]:
         """These devices ask for a place and report, a group of them at a time."""
-        found: list[Outcome] = []
+        found: list[AskResult] = []
         for start in range(0, len(numbers), group):
             some = numbers[start : start + group]
             placed = await self.store.commit([Place(1, token(n), self.batches, FOR_EVER) for n in some])
-            assert {each.what for each in placed} <= {What.PLACED, What.HAS}, placed
+            assert {each.outcome for each in placed} <= {Outcome.PLACED, Outcome.HAS}, placed
             found += await self.store.commit([Keep(1, token(n), round, bytes_of(n)) for n in some])
         return found
 
-    def settle(self, round: int, now: float = 0.0, order: Callable[[list[bytes]], None] = batching.permute) -> str:
-        """What the server's loop does with a round; its verdict."""
+    def settle(self, round: int, now: float = 0.0, order: Callable[[list[bytes]], None] = rounds.permute) -> str:
+        """What the server's loop does with a round, if anything."""
         found = rounds.open_round(self.db, 1)
-        what = "" if found is None else rounds.verdict(found, self.batches[round], now, FOR_EVER)
+        event = None if found is None else rounds.event_due(found, self.batches[round], now, FOR_EVER)
         with transaction(self.db):
-            if found is not None and what:
-                rounds.act(self.db, 1, what, found, self.batches[round], int(now) + 600)
-            if what == "close":
-                batching.mix(self.db, 1, IDENTITY, round, order)
-        return what
+            if found is not None and event is not None:
+                rounds.act(self.db, 1, event, found, self.batches[round], int(now) + 600)
+            if event is Event.CLOSE:
+                rounds.mix(self.db, 1, IDENTITY, round, order)
+        return event or ""
 
     def batch(self, round: int) -> list[bytes]:
         rows = self.db.execute("SELECT sealed FROM outbox WHERE campaign = 1 AND round = ? ORDER BY part", (round,))
-        return [each for (blob,) in rows for each in split(blob)]
+        return [each for (blob,) in rows for each in rounds.split(blob)]
 
     def state(self, round: int) -> str:
         return str(self.db.execute("SELECT state FROM round WHERE round = ?", (round,)).fetchone()[0])

@@ -17,13 +17,11 @@ from fleet import Connection, campaign_form, tokens_of
 from scene import Scene
 
 from privquant import wire
-from privquant.server.keys import KeyRing
-from privquant.server.process import free_port
+from privquant.server.keys import KeyFolder
+from privquant.server.process import ServerProcess, free_port
+from privquant.shuffler.campaigns import find, invite, shown
 from privquant.shuffler.database import opened
-from privquant.shuffler.invites import find, invite
 from privquant.shuffler.joining import check_manifest, join, read_manifest
-from privquant.shuffler.overview import shown
-from privquant.shuffler.process import ShufflerProcess
 from privquant.shuffler.settings import Settings
 
 
@@ -40,8 +38,8 @@ class Parties:
         port = free_port()
         self.settings = Settings(data=folder / "shuffler", port=port, retry_seconds=1, **changes)
         more = {} if command is None else {"command": command}
-        self.shuffler = ShufflerProcess(self.settings, log=folder / "shuffler.log", **more)
-        self.keys = KeyRing(self.settings.keys)
+        self.shuffler = ServerProcess(self.settings, log=folder / "shuffler.log", **more)
+        self.keys = KeyFolder(self.settings.keys)
         self.aggregator = self.scene.server.url  # what the shuffler is told; a test may put a wiretap there
 
     def start(self) -> None:

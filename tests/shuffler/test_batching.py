@@ -13,27 +13,27 @@ from held_rounds import FOR_EVER, IDENTITY, Rounds, bytes_of, token
 from scipy.stats import chi2
 
 from privquant.errors import InvalidInput
-from privquant.shuffler import batching
+from privquant.shuffler import rounds
 from privquant.shuffler.database import opened, prepare, transaction
-from privquant.shuffler.rounds import OpenRound, verdict
-from privquant.shuffler.store import Keep, Place, What
+from privquant.shuffler.rounds import OpenRound, event_due
+from privquant.shuffler.store import Keep, Outcome, Place
 from privquant.wire import batch_id
 
 
-def keep(held: Rounds, number: int, round: int = 0, sealed: bytes | None = None) -> What:
+def keep(held: Rounds, number: int, round: int = 0, sealed: bytes | None = None) -> Outcome:
     sealed = bytes_of(number) if sealed is None else sealed
-    return asyncio.run(held.store.commit([Keep(1, token(number), round, sealed)]))[0].what
+    return asyncio.run(held.store.commit([Keep(1, token(number), round, sealed)]))[0].outcome
 
 
-def place(held: Rounds, number: int, until: int = FOR_EVER) -> What:
-    return asyncio.run(held.store.commit([Place(1, token(number), held.batches, until)]))[0].what
+def place(held: Rounds, number: int, until: int = FOR_EVER) -> Outcome:
+    return asyncio.run(held.store.commit([Place(1, token(number), held.batches, until)]))[0].outcome
 
 
 def test_a_full_round_becomes_one_batch_and_is_erased_where_it_lay(tmp_path: Path) -> None:
     held = Rounds(tmp_path, 50)
     held.tokens(*range(50))
     held.open(0)
-    assert {each.what for each in asyncio.run(held.answer(0, *range(50)))} == {What.KEPT}
+    assert {each.outcome for each in asyncio.run(held.answer(0, *range(50)))} == {Outcome.KEPT}
     assert held.settle(0) == "close"
     assert sorted(held.batch(0)) == sorted(bytes_of(n) for n in range(50))
     assert held.batch(0) != [bytes_of(n) for n in range(50)]
@@ -41,7 +41,7 @@ def test_a_full_round_becomes_one_batch_and_is_erased_where_it_lay(tmp_path: Pat
     assert name == batch_id(IDENTITY, 0, held.batch(0))
     assert held.sizes() == {"held": 0, "outbox": 1, "place": 0, "spent": 50, "notice": 0}
     with transaction(held.db):
-        batching.erase(held.db, 1, 0)
+        rounds.forwarded(held.db, 1, 0)
     assert held.state(0) == "forwarded"
     held.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     raw = b"".join(file.read_bytes() for file in tmp_path.iterdir())
@@ -60,8 +60,8 @@ def test_one_report_below_the_number_yields_nothing_for_ever(tmp_path: Path) -> 
     assert held.state(0) == "dropped"
     assert held.db.execute("SELECT round, status, reports FROM notice").fetchall() == [(0, "dropped", 49)]
     # Neither a late report, nor the next round, nor time brings it back.
-    assert place(held, 49) is What.NONE
-    assert keep(held, 0) is What.SPENT
+    assert place(held, 49) is Outcome.NONE
+    assert keep(held, 0) is Outcome.SPENT
     held.open(1)
     asyncio.run(held.answer(1, *range(50, 100)))
     assert held.settle(1, now=10**9) == "close"
@@ -78,7 +78,7 @@ def test_a_round_is_closed_only_with_its_number_whoever_asks(tmp_path: Path) -> 
     held.open(0)
     asyncio.run(held.answer(0, *range(9)))
     with transaction(held.db):
-        assert not batching.close(held.db, 1, 0, 10)
+        assert not rounds.close(held.db, 1, 0, 10)
     assert held.state(0) == "open"
 
 
@@ -87,28 +87,30 @@ def test_a_round_is_closed_only_with_its_number_whoever_asks(tmp_path: Path) -> 
     [
         (10, False, 0, 100, "close"),
         (10, True, 999, 100, "close"),  # full at the last moment is full
-        (9, False, 49, 100, ""),
+        (9, False, 49, 100, None),
         (9, False, 50, 100, "extend"),
         (9, True, 50, 100, "drop"),
         (9, False, 100, 100, "drop"),  # at the campaign's end there is no extension
         (0, True, 50, 100, "drop"),
     ],
 )
-def test_what_is_done_with_a_round(held: int, extended: bool, now: float, over: float, expected: str) -> None:
-    assert verdict(OpenRound(0, held, 50, extended), 10, now, over) == expected
+def test_what_is_done_with_a_round(
+    held: int, extended: bool, now: float, over: float, expected: str | None
+) -> None:
+    assert event_due(OpenRound(0, held, 50, extended), 10, now, over) == expected
 
 
 def test_no_more_places_are_given_out_than_the_round_needs(tmp_path: Path) -> None:
     held = Rounds(tmp_path, 3, 3)
     held.tokens(*range(9))
-    assert place(held, 0) is What.NONE  # nothing is announced
+    assert place(held, 0) is Outcome.NONE  # nothing is announced
     held.open(0)
-    assert [place(held, n) for n in range(4)] == [What.PLACED] * 3 + [What.NONE]
-    assert place(held, 1) is What.HAS
-    assert keep(held, 1) is What.KEPT
-    assert place(held, 3) is What.NONE
-    assert (place(held, 1), keep(held, 1)) == (What.SPENT, What.SPENT)
-    assert place(held, 77) is What.UNKNOWN
+    assert [place(held, n) for n in range(4)] == [Outcome.PLACED] * 3 + [Outcome.NONE]
+    assert place(held, 1) is Outcome.HAS
+    assert keep(held, 1) is Outcome.KEPT
+    assert place(held, 3) is Outcome.NONE
+    assert (place(held, 1), keep(held, 1)) == (Outcome.SPENT, Outcome.SPENT)
+    assert place(held, 77) is Outcome.UNKNOWN
 
 
 def test_a_lease_that_ran_out_gives_its_place_away_and_a_late_report_is_kept_while_the_round_is_open(
@@ -118,13 +120,13 @@ def test_a_lease_that_ran_out_gives_its_place_away_and_a_late_report_is_kept_whi
     held.tokens(*range(5))
     held.open(0)
     now = int(time.time())
-    assert [place(held, 0, until=now - 1), place(held, 1)] == [What.PLACED] * 2
+    assert [place(held, 0, until=now - 1), place(held, 1)] == [Outcome.PLACED] * 2
     held.store._in_flight.clear()  # as a second later
-    assert place(held, 2) is What.PLACED
-    assert [keep(held, n) for n in (1, 2, 0)] == [What.KEPT] * 3
+    assert place(held, 2) is Outcome.PLACED
+    assert [keep(held, n) for n in (1, 2, 0)] == [Outcome.KEPT] * 3
     assert held.settle(0) == "close"
     assert len(held.batch(0)) == 3  # overfull: all of it is forwarded
-    assert place(held, 4) is What.NONE
+    assert place(held, 4) is Outcome.NONE
 
 
 def test_a_token_has_one_round_ever(tmp_path: Path) -> None:
@@ -132,16 +134,16 @@ def test_a_token_has_one_round_ever(tmp_path: Path) -> None:
     held.tokens(0, 1, 2)
     held.open(0)
     now = int(time.time())
-    assert place(held, 0, until=now - 1) is What.PLACED
+    assert place(held, 0, until=now - 1) is Outcome.PLACED
     held.store._in_flight.clear()
-    assert place(held, 1) is What.PLACED
-    assert keep(held, 1) is What.KEPT
+    assert place(held, 1) is Outcome.PLACED
+    assert keep(held, 1) is Outcome.KEPT
     assert held.settle(0) == "close"
     with transaction(held.db):
-        batching.erase(held.db, 1, 0)
+        rounds.forwarded(held.db, 1, 0)
     held.open(1)
-    assert (place(held, 0), keep(held, 0), keep(held, 0, round=1)) == (What.OVER, What.OVER, What.STRAY)
-    assert keep(held, 2, round=1) is What.STRAY
+    assert (place(held, 0), keep(held, 0), keep(held, 0, round=1)) == (Outcome.OVER, Outcome.OVER, Outcome.STRAY)
+    assert keep(held, 2, round=1) is Outcome.STRAY
 
 
 def test_somebody_elses_sealed_bytes_are_refused(tmp_path: Path) -> None:
@@ -150,9 +152,9 @@ def test_somebody_elses_sealed_bytes_are_refused(tmp_path: Path) -> None:
     held.open(0)
     place(held, 0)
     place(held, 1)
-    assert keep(held, 0) is What.KEPT
-    assert keep(held, 1, sealed=bytes_of(0)) is What.COPY
-    assert keep(held, 1) is What.KEPT  # a refused copy does not spend the token
+    assert keep(held, 0) is Outcome.KEPT
+    assert keep(held, 1, sealed=bytes_of(0)) is Outcome.COPY
+    assert keep(held, 1) is Outcome.KEPT  # a refused copy does not spend the token
 
 
 def chi_square_of_order(folder: Path, batches: int, order, size: int = 16) -> float:  # type: ignore[no-untyped-def]
@@ -173,7 +175,7 @@ def chi_square_of_order(folder: Path, batches: int, order, size: int = 16) -> fl
         for place_in_batch, sealed in enumerate(held.batch(number)):
             counts[arrived.index(sealed)][place_in_batch] += 1
         with transaction(held.db):
-            batching.erase(held.db, 1, number)
+            rounds.forwarded(held.db, 1, number)
     expected = batches / size
     # Of a random permutation the cells of a row are not independent: (size - 1) / size makes up for it.
     return sum((cell - expected) ** 2 / expected for row in counts for cell in row) * (size - 1) / size
@@ -182,7 +184,7 @@ def chi_square_of_order(folder: Path, batches: int, order, size: int = 16) -> fl
 def test_the_order_of_a_batch_says_nothing_of_the_order_of_arrival(tmp_path: Path) -> None:
     """200 batches; a false alarm once in a million runs. The twin does not permute and is found."""
     limit = chi2.isf(1e-6, 15**2)
-    assert chi_square_of_order(tmp_path / "a", 200, batching.permute) < limit
+    assert chi_square_of_order(tmp_path / "a", 200, rounds.permute) < limit
     # Not permuted, reports lie by their own bytes, which are independent of arrival: as good as mixed, by design
     # of the table. A table in the order of arrival is what would be seen.
     arrival = {bytes_of(n): n for n in range(200 * 16)}
@@ -209,7 +211,7 @@ def test_permute_reaches_every_order() -> None:
     seen: dict[tuple[bytes, ...], int] = {}
     for _ in range(2_400):
         four = [b"a", b"b", b"c", b"d"]
-        batching.permute(four)
+        rounds.permute(four)
         seen[tuple(four)] = seen.get(tuple(four), 0) + 1
     assert len(seen) == 24
     assert sum((count - 100) ** 2 / 100 for count in seen.values()) < chi2.isf(1e-6, 23)
@@ -240,7 +242,7 @@ def test_a_million_devices_through_the_batching(tmp_path: Path) -> None:
     assert len(batch) == len(set(batch)) == count
     assert held.sizes()["outbox"] == 20
     with transaction(held.db):
-        batching.erase(held.db, 1, 0)
+        rounds.forwarded(held.db, 1, 0)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(
         f"10^6 devices: {count / (kept - began):,.0f}/s placed and kept, mixed in {mixed - kept:.1f} s, "

@@ -9,6 +9,8 @@ import pytest
 from fleet import Connection
 from parties import Parties, Sealing
 
+from privquant.server.metrics import Stepped
+
 
 def test_a_campaign_goes_through_both_parties(parties: Parties) -> None:
     manifest = parties.campaign()
@@ -28,6 +30,38 @@ def test_a_campaign_goes_through_both_parties(parties: Parties) -> None:
     assert books["waiting"] == books["dropped"] == 0
     assert shown["estimates"][0]["value"] is not None
     assert parties.query("SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM outbox)") == [(0, 0)]
+
+
+def test_a_shuffler_counts_itself_in_steps_and_not_for_everybody(parties: Parties) -> None:
+    def told() -> dict[str, float]:
+        lines = str(parties.shuffler.call("GET", "/metrics")).splitlines()
+        return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
+
+    before = told()
+    manifest = parties.campaign()
+    fleet = Sealing(parties, manifest, parties.tokens(manifest.id, manifest.planned_users))
+    asyncio.run(fleet.run())
+    rounds = len(manifest.shuffle.rounds)
+    parties.until(lambda: parties.shown(manifest.id)["shuffle"]["counted_rounds"] == rounds)
+
+    def more(name: str) -> float:
+        return told()[name] - before.get(name, 0)
+
+    parties.until(lambda: more('privquant_shuffler_batches_total{outcome="forwarded"}') == rounds)
+    assert more('privquant_shuffler_rounds{state="forwarded"}') == rounds
+    assert abs(manifest.planned_users - more("privquant_shuffler_reports_total")) < Stepped.step
+    assert told()["privquant_shuffler_reports_total"] % Stepped.step == 0
+
+    def status(method: str, path: str) -> int:
+        return asyncio.run(Connection("127.0.0.1", parties.settings.port).request(method, path))[0]
+
+    seen = set()
+    for _ in range(2 * Stepped.step):
+        assert status("POST", f"/v1/campaigns/{'0' * 64}/reports") == 404
+        seen.add(told().get('privquant_shuffler_refusals_total{reason="unknown-campaign"}', 0) % Stepped.step)
+    assert seen == {0}
+    assert more('privquant_shuffler_refusals_total{reason="unknown-campaign"}') == 2 * Stepped.step
+    assert status("GET", "/metrics") == 404
 
 
 @pytest.mark.parametrize("party", ["shuffler", "aggregator"])

@@ -15,7 +15,7 @@ from privquant import wire
 from privquant.cli.campaign import differing_batches
 from privquant.errors import InvalidInput
 from privquant.server.http_client import Refusal
-from privquant.server.keys import KeyRing
+from privquant.server.keys import KeyFolder
 from privquant.shuffler.joining import check_manifest, read_manifest
 from privquant.wire.signing import ANNOUNCEMENT, BATCH, sign
 
@@ -45,7 +45,7 @@ def code(found: tuple[int, dict[str, Any]]) -> tuple[int, str]:
 
 
 def issuer_of(parties: Parties, manifest: wire.Manifest) -> Ed25519PrivateKey:
-    return KeyRing(parties.scene.settings.keys).by_fingerprint(wire.fingerprint(manifest.issuer))
+    return KeyFolder(parties.scene.settings.keys).by_fingerprint(wire.fingerprint(manifest.issuer))
 
 
 def opened_round(parties: Parties, manifest: wire.Manifest) -> int:

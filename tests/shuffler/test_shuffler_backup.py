@@ -116,7 +116,7 @@ def test_what_is_no_backup_is_refused_and_nothing_half_made_is_left(tmp_path: Pa
     shutil.copytree(settings.data, tmp_path / "plain")
     with pytest.raises(InvalidInput, match="a plain copy of a shuffler that ran on"):
         restore(empty, tmp_path / "plain")
-    with pytest.raises(InvalidInput, match="is not a shuffler's backup"):
+    with pytest.raises(InvalidInput, match="is not a backup of a shuffler"):
         restore(empty, tmp_path)
     backup(settings, tmp_path / "copy")
     with pytest.raises(InvalidInput, match="exists already"):
@@ -126,7 +126,7 @@ def test_what_is_no_backup_is_refused_and_nothing_half_made_is_left(tmp_path: Pa
     whole = bytearray(settings.file.read_bytes())
     whole[4096 : 4096 + 200] = b"\xff" * 200
     settings.file.write_bytes(whole)
-    with pytest.raises(InvalidInput, match="it is not copied"):
+    with pytest.raises(InvalidInput, match="the shuffler is not copied"):
         backup(settings, tmp_path / "another")
     assert not (tmp_path / "another").exists()
     assert not empty.data.exists()

@@ -22,7 +22,7 @@ from wiretap import Wiretap
 
 import privquant.shuffler
 from privquant import wire
-from privquant.server.keys import KeyRing, seal_key
+from privquant.server.keys import KeyFolder, seal_key
 from privquant.server.sqlite_writer import connect
 
 MARK = "Mozilla/5.0 privquant-test-agent"
@@ -103,7 +103,7 @@ def after(tmp_path_factory: pytest.TempPathFactory) -> Iterator[After]:
 
 def test_the_shuffler_never_has_the_key_that_opens(after: After) -> None:
     """Nor in its database, logs or memory; that the right memory is looked at, its own public key in it shows."""
-    keys = KeyRing(after.parties.scene.settings.keys)
+    keys = KeyFolder(after.parties.scene.settings.keys)
     private = seal_key(keys, after.manifest.issuer, after.manifest.nonce).private_bytes_raw()
     everything = b"".join((after.core, after.shuffler_log, *after.shuffler_files.values()))
     assert not any(form in everything for form in spellings(private))

@@ -22,11 +22,11 @@ def backup(settings: Settings, target: Path) -> None:
         )
     if not settings.sqlite_file.exists():
         raise InvalidInput(f"there is no store at {settings.sqlite_file}")
-    copy_out(settings.sqlite_file, settings.keys, target, "the store")
+    copy_out("store", settings.sqlite_file, settings.keys, target)
 
 
 def restore(settings: Settings, source: Path) -> None:
     """Make the backup in `source` the store of an empty data folder."""
     if settings.database:
         raise InvalidInput("the store is in PostgreSQL: restore it with pg_restore (docs/service.md)")
-    put_back(source, settings.sqlite_file, settings.keys, "", "store")
+    put_back("store", source, settings.sqlite_file, settings.keys)

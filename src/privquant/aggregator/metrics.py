@@ -1,14 +1,15 @@
 """What a server counts about itself, for Prometheus. No label names a device, a token or an address.
 
 Counters of reports move in steps of many, so that nobody can read from them when a single one came (see
-snapshots).
+`server.metrics`).
 """
 
 from __future__ import annotations
 
-import os
+from prometheus_client import Counter, Gauge, Histogram
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
+from privquant.server.metrics import Stepped as Stepped
+from privquant.server.metrics import render as render
 
 requests = Counter("privquant_requests", "Device requests by route and HTTP status", ["route", "status"])
 refusals = Counter("privquant_refusals", "Device requests refused, by reason", ["reason"])
@@ -45,22 +46,6 @@ waits = Histogram(
 waiting = Gauge("privquant_waiting_asks", "Asks waiting for the next group", multiprocess_mode="livesum")
 
 
-class Stepped:
-    """A counter of every event that moves only when `step` of them have come."""
-
-    step = 32
-
-    def __init__(self, counter: Counter) -> None:
-        self._counter = counter
-        self._held = 0
-
-    def inc(self) -> None:
-        self._held += 1
-        if self._held >= Stepped.step:
-            self._counter.inc(self._held)
-            self._held = 0
-
-
 reports = Stepped(Counter("privquant_reports", "Reports counted, in steps"))
 _answered: dict[tuple[str, int], Stepped | Counter] = {
     (route, status): Stepped(requests.labels(route, status))
@@ -74,11 +59,3 @@ def requested(route: str, status: int) -> None:
     if known is None:
         known = _answered[route, status] = requests.labels(route, status)
     known.inc()
-
-
-def render() -> bytes:
-    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-        registry = CollectorRegistry()
-        multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        return generate_latest(registry)
-    return generate_latest()

@@ -26,10 +26,9 @@ from privquant.aggregator.store.migrate import migrate, open_engine
 from privquant.aggregator.store.operator_queries import manifest_of
 from privquant.aggregator.store.sqlite import SqliteDeviceStore
 from privquant.aggregator.workers import is_worker
-from privquant.server.background import Repeating
 from privquant.server.causes import DAMAGED
 from privquant.server.group_commit import GroupCommit
-from privquant.server.health import PROBE_SECONDS
+from privquant.server.health import PROBE_SECONDS, Repeating
 from privquant.server.keys import KeyMissing, KeyUnusable, open_keys
 from privquant.server.logs import say
 from privquant.wire import Manifest, fingerprint

@@ -29,7 +29,7 @@ _LISTENING = "PRIVQUANT_LISTENING_FD"
 _ADMIN = "PRIVQUANT_ADMIN_FD"
 _SUPERVISOR = "PRIVQUANT_SUPERVISOR_FD"
 _READY = b"\x00"
-_MOST_WORDS = 500
+_LONGEST_MESSAGE = 500
 
 ATTEMPTS = 10
 """Tries to start a worker anew, in a row and with growing pauses (80 seconds in all), before the server ends."""
@@ -63,7 +63,7 @@ class Worker:
     def listen(self) -> None:
         """Take in what it has said since."""
         try:
-            while data := self.line.recv(_MOST_WORDS, socket.MSG_DONTWAIT):
+            while data := self.line.recv(_LONGEST_MESSAGE, socket.MSG_DONTWAIT):
                 self.ready |= data.startswith(_READY)
                 self.said += data.lstrip(_READY)
         except OSError:
@@ -80,18 +80,18 @@ def supervise(settings: Settings, listening: Listeners) -> int:
     """
     logs.configure(settings.log_level)
     samples = Path(tempfile.mkdtemp(prefix="privquant-metrics-"))
-    crew = _Crew(settings, listening, samples)
+    workers = _Workers(settings, listening, samples)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: crew.stop())
+        signal.signal(number, lambda _number, _frame: workers.stop())
     try:
-        crew.run()
+        workers.run()
     finally:
-        crew.end()
+        workers.end()
         shutil.rmtree(samples, ignore_errors=True)
     return 0
 
 
-class _Crew:
+class _Workers:
     def __init__(self, settings: Settings, listening: Listeners, samples: Path) -> None:
         self._listening = listening
         self._samples = samples
@@ -165,7 +165,7 @@ class SupervisorLine:
         self._line.sendall(_READY)
 
     def say_failed(self, why: str) -> None:
-        self._line.sendall(why.encode()[:_MOST_WORDS])
+        self._line.sendall(why.encode()[:_LONGEST_MESSAGE])
 
     def _end_with_supervisor(self) -> None:
         # A supervisor killed before it read what was said resets the line instead of closing it.

@@ -37,7 +37,7 @@ def call(server: str, method: str, path: str, form: Any = None) -> Any:
 @contextmanager
 def _said_if_slow(server: str) -> Iterator[None]:
     """Says once, if an answer takes long, what is waited for."""
-    text = f"privquant: waiting for {server}"
+    text = f"privquant: waiting for {server}, which has not answered yet"
     timer = threading.Timer(_SOON, lambda: typer.echo(text, err=True))
     timer.daemon = True
     timer.start()

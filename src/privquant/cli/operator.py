@@ -169,9 +169,9 @@ def schema(
 
 
 def _settings(data: Path | None, database: str | None) -> Settings:
-    from privquant.aggregator.settings import settings_from
+    from privquant.aggregator.settings import Settings
 
-    return settings_from({"data": data, "database": database})
+    return Settings.gather({"data": data, "database": database})
 
 
 def _existing(data: Path | None, database: str | None) -> Settings:

@@ -63,9 +63,9 @@ def serve(
         from privquant.aggregator.server import run
     except ImportError as error:
         raise MissingDependency("the aggregator", error.name or "fastapi", "service") from error
-    from privquant.aggregator.settings import settings_from
+    from privquant.aggregator.settings import Settings
 
-    settings = settings_from(given)
+    settings = Settings.gather(given)
     settings.check_reachable()
     typer.echo(f"privquant starts, to serve {settings.url}; for operators {settings.admin_url}", err=True)
     raise typer.Exit(run(settings))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +25,9 @@ from privquant.cli._out import new_private_file
 from privquant.errors import InvalidInput
 
 if TYPE_CHECKING:
+    import sqlite3
+
+    from privquant.shuffler.campaigns import Joined
     from privquant.shuffler.settings import Settings
 
 Data = Annotated[Path | None, typer.Option(help="The shuffler's data folder.", show_default="privquant-shuffler")]
@@ -36,6 +41,12 @@ def serve(
     data: Data = None,
     host: Host = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default="8475")] = None,
+    admin_host: Annotated[
+        str | None, typer.Option(help="Address of the listener for metrics.", show_default="127.0.0.1")
+    ] = None,
+    admin_port: Annotated[
+        int | None, typer.Option(help="Port for metrics and health.", show_default="no such listener")
+    ] = None,
     public_url: Url = None,
     lease_seconds: Annotated[
         int | None, typer.Option(help="How long a place in a round is kept for a device.", show_default="120")
@@ -54,16 +65,16 @@ def serve(
 
     settings = _settings(given)
     typer.echo(f"the shuffler at {settings.url}, its data in {settings.data.resolve()}", err=True)
-    run(settings)
+    raise typer.Exit(run(settings))
 
 
 def key(data: Data = None, public_url: Url = None) -> None:
     """Print what the aggregator's operator needs to name this shuffler: --shuffler and --shuffler-key."""
-    from privquant.server.keys import KeyRing
+    from privquant.server.keys import KeyFolder
     from privquant.wire import public_key_of
 
     settings = _settings({"data": data, "public_url": public_url})
-    typer.echo(f"--shuffler {settings.url} --shuffler-key {public_key_of(KeyRing(settings.keys).current)}")
+    typer.echo(f"--shuffler {settings.url} --shuffler-key {public_key_of(KeyFolder(settings.keys).current)}")
 
 
 def join(
@@ -79,7 +90,7 @@ def join(
     public_url: Url = None,
 ) -> None:
     """Read a campaign's manifest, account for it, and agree to shuffle it."""
-    from privquant.server.keys import KeyRing
+    from privquant.server.keys import KeyFolder
     from privquant.server.peer import check_peer, get
     from privquant.shuffler.database import opened
     from privquant.shuffler.joining import check_manifest, read_manifest
@@ -91,7 +102,7 @@ def join(
     base, identity, mark = _named(campaign)
     envelope = get(check_peer(base) + path_of(identity, "manifest"))
     manifest = read_manifest(envelope, campaign_id=identity, key_fingerprint=mark)
-    signing = KeyRing(settings.keys).current
+    signing = KeyFolder(settings.keys).current
     check_manifest(manifest, signing, settings.url)
     said = promise(manifest)
     typer.echo(f"{manifest.measurement}: {manifest.question}", err=True)
@@ -108,14 +119,14 @@ def join(
 
 def list_(data: Data = None) -> None:
     """List the campaigns that are shuffled here."""
+    from privquant.shuffler.campaigns import joined, shown
     from privquant.shuffler.database import opened
-    from privquant.shuffler.invites import joined
-    from privquant.shuffler.overview import shown
+    from privquant.shuffler.round_states import OVER
 
     with opened(_existing(data).file) as db:
         for campaign in joined(db):
             found = shown(db, campaign)
-            over = sum(row["state"] in ("forwarded", "dropped") for row in found["rounds"])
+            over = sum(row["state"] in OVER for row in found["rounds"])
             rounds = f"{over} of {found['planned_rounds']} rounds"
             typer.echo(f"{found['id'][:16]}  {found['state']:<7} {rounds:<20} {found['measurement']}")
 
@@ -126,39 +137,32 @@ def show(
     data: Data = None,
 ) -> None:
     """Show a campaign's rounds: forwarded, dropped, waiting; and what an aggregator did that it must not."""
-    from privquant.shuffler.database import opened
-    from privquant.shuffler.invites import find
-    from privquant.shuffler.overview import shown
+    from privquant.shuffler.campaigns import shown
 
-    with opened(_existing(data).file) as db:
-        found = shown(db, find(db, campaign))
-    if as_json:
-        typer.echo(json.dumps(found, indent=1))
-        return
-    for line in _lines(found):
+    with _campaign(data, campaign) as (db, found):
+        said = shown(db, found)
+    for line in [json.dumps(said, indent=1)] if as_json else _lines(said):
         typer.echo(line)
 
 
 def invites(campaign: Identity, number: Number, file: InvitesFile, data: Data = None) -> None:
     """Write one-time invites to a CSV file, readable by you alone. They are stored nowhere else."""
-    from privquant.server.keys import KeyRing
-    from privquant.shuffler.database import opened
-    from privquant.shuffler.invites import find, invite
+    from privquant.server.keys import KeyFolder
+    from privquant.shuffler.campaigns import invite
 
-    settings = _existing(data)
-    with new_private_file(file) as out, opened(settings.file) as db:
-        urls = invite(db, KeyRing(settings.keys), find(db, campaign), number)
+    keys = KeyFolder(_existing(data).keys)
+    with new_private_file(file) as out, _campaign(data, campaign) as (db, found):
+        urls = invite(db, keys, found, number)
         out.write("invite\n" + "".join(url + "\n" for url in urls))
     typer.echo(f"{number:,} invites written to {file}", err=True)
 
 
 def link(campaign: Identity, places: Places, code: WithCode = False, data: Data = None) -> None:
     """Print one open link for many people. A new one replaces the old."""
-    from privquant.shuffler.database import opened
-    from privquant.shuffler.invites import find, open_link
+    from privquant.shuffler.campaigns import open_link
 
-    with opened(_existing(data).file) as db:
-        invite, typed = open_link(db, find(db, campaign), places, coded=code)
+    with _campaign(data, campaign) as (db, found):
+        invite, typed = open_link(db, found, places, coded=code)
     typer.echo(invite)
     if typed is not None:
         typer.echo(f"code: {typed[:4]}-{typed[4:]}")
@@ -166,37 +170,24 @@ def link(campaign: Identity, places: Places, code: WithCode = False, data: Data 
 
 def close(campaign: Identity, yes: Yes = False, data: Data = None) -> None:
     """Take no more reports. The open round is dropped for good; full ones are still forwarded."""
-    from privquant.shuffler.database import opened, transaction
-    from privquant.shuffler.invites import find
+    from privquant.shuffler.campaigns import close
 
-    with opened(_existing(data).file) as db:
-        found = find(db, campaign)
+    with _campaign(data, campaign) as (db, found):
         if not yes:
             typer.confirm(f"Close {found.id} for good, and drop its open round?", abort=True)
-        with transaction(db):
-            db.execute("UPDATE campaign SET state = 'closed' WHERE no = ?", (found.no,))
+        close(db, found)
     typer.echo("closed")
 
 
 def delete(campaign: Identity, yes: Yes = False, data: Data = None) -> None:
     """Erase a closed campaign: tokens, rounds, everything."""
-    from privquant.shuffler.database import CAMPAIGN_TABLES, OVER, opened, transaction
-    from privquant.shuffler.invites import find
+    from privquant.shuffler.campaigns import check_deletable, delete
 
-    with opened(_existing(data).file) as db:
-        found = find(db, campaign)
-        waiting = db.execute(
-            "SELECT count(*) FROM round WHERE campaign = ? AND state NOT IN (?, ?)", (found.no, *OVER)
-        ).fetchone()[0]
-        if found.state != "closed" or waiting:
-            raise InvalidInput("only a closed campaign whose rounds are all over can be erased")
+    with _campaign(data, campaign) as (db, found):
+        check_deletable(db, found)
         if not yes:
             typer.confirm(f"Erase {found.id}?", abort=True)
-        with transaction(db):
-            for table in CAMPAIGN_TABLES:
-                db.execute(f"DELETE FROM {table} WHERE campaign = ?", (found.no,))
-            db.execute("DELETE FROM campaign WHERE no = ?", (found.no,))
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        delete(db, found)
     typer.echo("erased", err=True)
 
 
@@ -248,9 +239,9 @@ def _named(text: str) -> tuple[str, str, str]:
 
 
 def _settings(given: dict[str, Any]) -> Settings:
-    from privquant.shuffler.settings import settings_from
+    from privquant.shuffler import settings
 
-    return settings_from(given)
+    return settings.Settings.gather(given)
 
 
 def _existing(data: Path | None) -> Settings:
@@ -259,6 +250,16 @@ def _existing(data: Path | None) -> Settings:
     if not settings.file.exists():
         raise InvalidInput(f"there is no shuffler's data in {settings.data.resolve()}; give its folder with --data")
     return settings
+
+
+@contextmanager
+def _campaign(data: Path | None, start: str) -> Iterator[tuple[sqlite3.Connection, Joined]]:
+    """The database of a shuffler that is there, and its campaign whose id begins so."""
+    from privquant.shuffler.campaigns import find
+    from privquant.shuffler.database import opened
+
+    with opened(_existing(data).file) as db:
+        yield db, find(db, start)
 
 
 COMMANDS = (serve, key, join, list_, show, invites, link, close, delete, backup, restore)

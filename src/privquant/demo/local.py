@@ -27,7 +27,7 @@ from privquant.aggregator.operators.accounts import add_operator
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store.migrate import on_store
 from privquant.domain import Integers
-from privquant.server.process import OwnProcess, ServerProcess, free_port
+from privquant.server.process import ServerProcess, free_port
 from privquant.wire import Invite, domain_to_wire
 
 MEASUREMENT = "monthly-spending"
@@ -253,7 +253,7 @@ class Demo:
     def _kill(self, name: str) -> None:
         self._restart(name, self.server, "; devices send again")
 
-    def _restart(self, name: str, process: OwnProcess, more: str = "") -> None:
+    def _restart(self, name: str, process: ServerProcess, more: str = "") -> None:
         self._say(f"kill -9 of the {name}")
         process.kill()
         seconds = process.start()

@@ -16,14 +16,12 @@ from typing import Any
 
 from privquant.demo.local import PATIENCE, PROCESSES, Addresses, Compared, Demo, DemoResult
 from privquant.privacy.coin import real_epsilon
-from privquant.server.keys import KeyRing
+from privquant.server.keys import KeyFolder
 from privquant.server.peer import get
-from privquant.server.process import free_port
+from privquant.server.process import ServerProcess, free_port
+from privquant.shuffler.campaigns import find, invite, shown
 from privquant.shuffler.database import opened
-from privquant.shuffler.invites import find, invite
 from privquant.shuffler.joining import check_manifest, join, read_manifest
-from privquant.shuffler.overview import shown
-from privquant.shuffler.process import ShufflerProcess
 from privquant.shuffler.settings import Settings
 from privquant.wire import PROBLEMS, path_of, public_key_of
 from privquant.wire.shuffle_promise import terms_of
@@ -57,8 +55,8 @@ class ShuffledDemo(Demo):
     def run(self, on_ready: Callable[[Addresses], None] | None, before_close: Callable[[], None]) -> DemoResult:
         data = self.folder / "shuffler"
         self.shuffling = Settings(data=data, port=free_port(), retry_seconds=1, lease_seconds=15)
-        self.shuffler = ShufflerProcess(self.shuffling, log=self.folder / "shuffler.log")
-        self.keys = KeyRing(self.shuffling.keys)
+        self.shuffler = ServerProcess(self.shuffling, log=self.folder / "shuffler.log")
+        self.keys = KeyFolder(self.shuffling.keys)
         self.shuffler.start()
         try:
             return super().run(on_ready, before_close)

@@ -49,7 +49,7 @@ def bounded(base: type[Any]) -> type[Any]:
             super().on_response_complete()
             self._since, self._head = self.loop.time(), 0
 
-        def tired(self, longest_request: float) -> bool:
+        def overdue(self, longest_request: float) -> bool:
             return bool(self.loop.time() - self._since > (longest_request if self._in_work else LONGEST_SILENCE))
 
     return Bounded
@@ -58,7 +58,7 @@ def bounded(base: type[Any]) -> type[Any]:
 def sweep(connections: Iterable[Any], longest_request: float) -> None:
     """Close what has been silent, or at one request, for too long."""
     for connection in list(connections):
-        if connection.tired(longest_request):
+        if connection.overdue(longest_request):
             connection.transport.abort()
 
 

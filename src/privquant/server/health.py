@@ -1,12 +1,15 @@
 """Whether this process can do its work, and what an operator is told about it: each trouble once, and its end once.
 
 Readiness follows what the process does anyway and a probe that writes every few seconds; asking for it touches
-nothing, however often it is asked.
+nothing, however often it is asked. What a service does again and again beside its requests is a task each, none of
+which ends by failing, and whose health is told here too.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 
 from privquant.server.causes import Unavailable, cause_of
 from privquant.server.logs import logger, say
@@ -54,3 +57,30 @@ class Health:
         cause = self._troubles.pop(part, None)
         if cause is not None and cause not in self._troubles.values():
             say("recovered", part=part, cause=cause)
+
+
+class Repeating:
+    """The tasks of a service, and its health."""
+
+    def __init__(self) -> None:
+        self.health = Health()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def _repeat(self, name: str, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+        self._tasks.append(asyncio.create_task(self._every(name, seconds, work), name=name))
+
+    async def _every(self, name: str, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+        """Run `work` for ever; a turn that fails is said once, and the next comes anyway."""
+        while True:
+            if not await self._done(name, work):
+                await asyncio.sleep(min(1.0, seconds * 4))
+            await asyncio.sleep(seconds)
+
+    async def _done(self, name: str, work: Callable[[], Awaitable[None]]) -> bool:
+        try:
+            await work()
+        except Exception as error:
+            self.health.failed(name, error)
+            return False
+        self.health.well(name)
+        return True

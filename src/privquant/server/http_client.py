@@ -18,13 +18,20 @@ from urllib.parse import urlsplit
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.wire import LOOPBACK, parse_problem
 
+MOST_READ = 1 << 30
+"""Bytes of an answer that are read of a server the caller trusts."""
+
 
 class Refusal(PrivquantError):
-    """The server said no, or nothing. code: of the wire format's problems; empty where there was no answer."""
+    """The server said no, or nothing.
 
-    def __init__(self, text: str, code: str = "") -> None:
+    code: of the wire format's problems; empty where there was no answer. final: it will say so again.
+    """
+
+    def __init__(self, text: str, code: str = "", *, final: bool = False) -> None:
         super().__init__(text)
         self.code = code
+        self.final = final
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -34,11 +41,42 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def opener_for(scheme: str) -> urllib.request.OpenerDirector:
-    """Follows no redirect. A proxy of the environment reads what goes to it over plain http, so none gets that;
-    https passes through it unread."""
-    aside = [urllib.request.ProxyHandler({})] if scheme == "http" else []
-    return urllib.request.build_opener(_NoRedirect, *aside)
+def answer_of(request: urllib.request.Request, timeout: float, most: int = MOST_READ) -> tuple[bytes, str]:
+    """Body, of which at most so many bytes are read, and media type of an answer; `Refusal` if it is none.
+
+    Follows no redirect. A proxy of the environment reads what goes to it over plain http, so none gets that; https
+    passes through it unread.
+    """
+    server = f"{request.type}://{request.host}"
+    aside = [urllib.request.ProxyHandler({})] if request.type == "http" else []
+    opener = urllib.request.build_opener(_NoRedirect, *aside)
+    try:
+        with opener.open(request, timeout=timeout) as answer:
+            return bytes(answer.read(most)), answer.headers.get_content_type()
+    except urllib.error.HTTPError as error:
+        if 300 <= error.code < 400:
+            raise Refusal(
+                f"{server} sends elsewhere (status {error.code}), where nothing is sent on: give the address it "
+                "really has"
+            ) from error
+        problem = parse_problem(error.code, error.read(most))
+        final = problem.final and error.code < 500
+        raise Refusal(f"{server} says: {problem.detail}", problem.code, final=final) from error
+    except (OSError, http.client.HTTPException) as error:
+        raise Refusal(f"{server} does not answer: {_reason(error, timeout)}") from error
+
+
+def _reason(error: Exception, timeout: float) -> str:
+    cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(cause, ConnectionRefusedError):
+        return "nothing listens there; is the server running (`privquant serve`)?"
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"its certificate is not valid: {cause.verify_message}"
+    if isinstance(cause, ssl.SSLError):
+        return "it does not speak https; say http:// if it is on this machine"
+    if isinstance(cause, TimeoutError):
+        return f"it took longer than {timeout:g} seconds"
+    return (cause.strerror if isinstance(cause, OSError) else None) or str(cause)
 
 
 class OperatorClient:
@@ -55,7 +93,6 @@ class OperatorClient:
                 "127.0.0.1, ::1)"
             )
         self.server = server.rstrip("/")
-        self._opener = opener_for(where.scheme)
         self._token = token
         self._timeout = timeout
 
@@ -66,29 +103,5 @@ class OperatorClient:
         request.add_header("content-type", "application/json")
         if self._token:
             request.add_header("authorization", f"Bearer {self._token}")
-        try:
-            with self._opener.open(request, timeout=self._timeout) as answer:
-                said, kind = answer.read(), answer.headers.get_content_type()
-        except urllib.error.HTTPError as error:
-            if 300 <= error.code < 400:
-                raise Refusal(
-                    f"{self.server} sends elsewhere (status {error.code}), and a token is not sent on: give the "
-                    "address it really has"
-                ) from error
-            problem = parse_problem(error.code, error.read())
-            raise Refusal(f"{self.server} says: {problem.detail}", problem.code) from error
-        except (OSError, http.client.HTTPException) as error:
-            raise Refusal(f"{self.server} does not answer: {self._reason(error)}") from error
+        said, kind = answer_of(request, self._timeout)
         return json.loads(said) if kind == "application/json" and said else said.decode()
-
-    def _reason(self, error: Exception) -> str:
-        cause = error.reason if isinstance(error, urllib.error.URLError) else error
-        if isinstance(cause, ConnectionRefusedError):
-            return "nothing listens there; is the server running (`privquant serve`)?"
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"its certificate is not valid: {cause.verify_message}"
-        if isinstance(cause, ssl.SSLError):
-            return "it does not speak https; say http:// if it is on this machine"
-        if isinstance(cause, TimeoutError):
-            return f"it took longer than {self._timeout:g} seconds"
-        return (cause.strerror if isinstance(cause, OSError) else None) or str(cause)

@@ -1,17 +1,23 @@
-"""The frame of both servers, the aggregator and the shuffler: a service behind uvicorn, its socket, its folder.
+"""The frame of both servers: a service behind uvicorn, its listeners, and the lock of its folder.
 
-Nothing of it is an API: what cannot be had (a port, a folder, a lock) is said in one line before anything starts.
+What cannot be had (a port, a folder, a lock) is said in one line before anything starts.
 """
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import fcntl
+import gc
+import math
 import signal
 import socket
+import sys
 import time
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -21,18 +27,60 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.server import connections
 from privquant.server.causes import cause_of
+from privquant.server.logs import logger
+from privquant.server.replies import Asgi, Receive, Reply, Scope, Send, problem
+from privquant.server.request_bodies import BodyMemory, Hangup, RequestBody
 
 
 class StartFailed(PrivquantError):
     """The server cannot start."""
 
 
-class Runs(Protocol):
+class Service(Protocol):
     """What is run around an HTTP server."""
 
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
+
+
+class App(ABC):
+    """The application of a listener: one request, one answer, whatever happens.
+
+    A body is read within bounds and only when somebody asks for it. An error that nobody foresaw goes to the log,
+    and its request is answered "unavailable".
+    """
+
+    def __init__(self) -> None:
+        self._memory = BodyMemory()
+
+    @abstractmethod
+    async def answer(self, scope: Scope, body: RequestBody) -> Asgi:
+        """What this request is answered with, which is an ASGI application too."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        with RequestBody(scope, receive, self._memory) as body:
+            try:
+                reply = await self._answer(scope, body)
+                await reply(scope, receive, send)
+            except Hangup:
+                return
+            except Exception as error:  # of a reply that had begun: whatever it could answer, it did
+                logger.error("a request failed", exc_info=error)
+
+    async def _answer(self, scope: Scope, body: RequestBody) -> Asgi:
+        try:
+            reply = await self.answer(scope, body)
+            if isinstance(reply, Reply) and not await body.finish():
+                return replace(reply, close=True)
+            return reply
+        except Hangup:
+            raise
+        except Exception as error:
+            logger.error("a request failed", exc_info=error)
+            return problem("unavailable")
 
 
 def http_config(app: Any, most_connections: int) -> uvicorn.Config:
@@ -53,40 +101,91 @@ def http_config(app: Any, most_connections: int) -> uvicorn.Config:
     )
 
 
-class ServiceServer(uvicorn.Server):
-    """Runs a service around the HTTP server. Being told to stop is its success: no signal is passed on."""
+class _BoundedServer(uvicorn.Server):
+    longest_request = connections.LONGEST_REQUEST
 
-    def __init__(self, config: uvicorn.Config, service: Runs) -> None:
-        super().__init__(config)
-        self._runs = service
+    async def on_tick(self, counter: int) -> bool:
+        if counter % connections.SWEEP_TICKS == 0:
+            connections.sweep(self.server_state.connections, self.longest_request)
+        return await super().on_tick(counter)
+
+
+class AdminServer(_BoundedServer):
+    """The listener beside that of the devices, who take none of its connections. Signals go to the other one."""
+
+    longest_request = math.inf  # to erase a campaign takes as long as it takes
+
+    def __init__(self, app: Any, listening: socket.socket) -> None:
+        super().__init__(http_config(app, 1_000))
+        self._listening = listening
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def begin(self) -> None:
+        self._running = asyncio.create_task(self.serve([self._listening]), name="admin")
+        while not self.started and not self._running.done():
+            await asyncio.sleep(0.01)
+
+    async def end(self) -> None:
+        self.should_exit = True
+        await self._running
+
+
+class ServiceServer(_BoundedServer):
+    """Runs a service around the HTTP server, and the admin listener, if there is one, beside it.
+
+    Being told to stop is its success: no signal is passed on. on_ready: called when both listeners answer.
+    on_stop: called when it was told to stop, before the requests in hand are waited for.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        service: Service,
+        admin: AdminServer | None,
+        on_ready: Callable[[], None] = lambda: None,
+        on_stop: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(http_config(app, 10_000))
+        self._service = service
+        self._admin = admin
+        self._on_ready = on_ready
+        self._on_stop = on_stop
         self.failure: Exception | None = None
 
     def run_on(self, listening: socket.socket) -> None:
         """Serve until told to stop; `StartFailed` in one line if the service cannot start."""
+        # The thread that commits waits for the interpreter's lock twice a group, by default up to 5 ms each time.
+        sys.setswitchinterval(0.0005)
+        connections.allow_many()
         self.run([listening])
         if self.failure is not None:
             raise StartFailed(cause_of(self.failure)) from self.failure
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:
-            await self._runs.start()
+            await self._service.start()
         except Exception as error:
             self.failure, self.should_exit = error, True
             return
         await super().startup(sockets)
+        if self._admin is not None:
+            await self._admin.begin()  # which says "ready": devices are let in before
+        self._on_ready()
+        # What is here by now stays. Requests leave few cycles, and to look for them in all of it takes a tenth of
+        # the time of a request.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 20)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._on_stop()
         await super().shutdown(sockets)
-        await self.end_beside()
-        await self._runs.stop()
-
-    async def end_beside(self) -> None:
-        """End what else this process serves, before the service ends."""
-
-    async def on_tick(self, counter: int) -> bool:
-        if counter % connections.SWEEP_TICKS == 0:
-            connections.sweep(self.server_state.connections, connections.LONGEST_REQUEST)
-        return await super().on_tick(counter)
+        if self._admin is not None:
+            await self._admin.end()
+        await self._service.stop()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -99,7 +198,19 @@ class ServiceServer(uvicorn.Server):
                 signal.signal(number, handler)
 
 
-def bound(host: str, port: int, patience: float = 0.0) -> socket.socket:
+def exit_code(work: Callable[[], int], tell: Callable[[str], None] | None = None) -> int:
+    """The exit code of a process that does this; what it fails with is told in one line."""
+    try:
+        return work()
+    except PrivquantError as error:
+        if tell is None:
+            print(f"privquant: {error}", file=sys.stderr)
+        else:
+            tell(str(error))
+        return 2
+
+
+def listening_socket(host: str, port: int, patience: float = 0.0) -> socket.socket:
     """A socket to listen on; for so many seconds a port that is taken is tried again."""
     found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -116,8 +227,11 @@ def bound(host: str, port: int, patience: float = 0.0) -> socket.socket:
             raise InvalidInput(f"cannot listen on {host}, port {port}: {error.strerror or error}") from error
 
 
-def alone(folder: Path, taken: str) -> IO[str]:
-    """The lock of the one server this folder may have. Goes with the process, however it ends."""
+def folder_lock(folder: Path, taken: str) -> IO[str]:
+    """The lock of the one server this folder may have; `InvalidInput(taken)` if another server has it.
+
+    It goes with the process, however that ends.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         guard = open(folder / "server.lock", "w")  # noqa: SIM115  # held until the server ends

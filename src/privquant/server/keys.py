@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from abc import ABC, abstractmethod
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -22,8 +23,6 @@ from privquant.errors import InvalidInput, PrivquantError
 from privquant.wire import fingerprint, public_key_of
 
 SIGNING_KEYS = "PRIVQUANT_SIGNING_KEYS"
-
-
 _PEM_END = "-----END PRIVATE KEY-----"
 
 
@@ -35,16 +34,48 @@ class KeyMissing(KeyUnusable):
     """The key that issued a campaign is not among this server's keys."""
 
 
-class KeyRing:
+class KeyRing(ABC):
+    """The signing keys of a server, wherever they are kept."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Ed25519PrivateKey] = {}
+
+    @property
+    @abstractmethod
+    def current(self) -> Ed25519PrivateKey:
+        """The key that signs new manifests."""
+
+    @abstractmethod
+    def rotate(self) -> str:
+        """Add a key and sign new manifests with it; its fingerprint."""
+
+    @abstractmethod
+    def fingerprints(self) -> list[str]: ...
+
+    @abstractmethod
+    def by_fingerprint(self, name: str) -> Ed25519PrivateKey:
+        """`KeyMissing` if there is no such key."""
+
+    def has(self, name: str) -> bool:
+        return name in self.fingerprints()
+
+    def campaign_secret(self, issuer: str, campaign_id: str) -> bytes:
+        """32 bytes that only holders of the issuer's private key can derive; one per campaign."""
+        seed = self.by_fingerprint(fingerprint(issuer)).private_bytes_raw()
+        derived = HKDF(SHA256(), 32, salt=b"privquant/campaign-secret/1", info=bytes.fromhex(campaign_id))
+        return derived.derive(seed)
+
+
+class KeyFolder(KeyRing):
     """The keys of one folder. Creates the first one if there is none."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise InvalidInput(f"{folder} cannot be the folder of the keys: {error.strerror}") from error
-        self._loaded: dict[str, Ed25519PrivateKey] = {}
         if not (folder / "current").exists():
             self._make_first()
 
@@ -68,7 +99,6 @@ class KeyRing:
         return self.by_fingerprint((self.folder / "current").read_text().strip())
 
     def rotate(self) -> str:
-        """Add a key and sign new manifests with it; its fingerprint."""
         from cryptography.hazmat.primitives import serialization as s
 
         key = Ed25519PrivateKey.generate()
@@ -80,9 +110,6 @@ class KeyRing:
 
     def fingerprints(self) -> list[str]:
         return sorted(path.stem for path in self.folder.glob("*.pem"))
-
-    def has(self, name: str) -> bool:
-        return (self.folder / f"{name}.pem").is_file()
 
     def by_fingerprint(self, name: str) -> Ed25519PrivateKey:
         if name not in self._loaded:
@@ -97,22 +124,15 @@ class KeyRing:
             self._loaded[name] = key
         return self._loaded[name]
 
-    def campaign_secret(self, issuer: str, campaign_id: str) -> bytes:
-        """32 bytes that only holders of the issuer's private key can derive; one per campaign."""
-        seed = self.by_fingerprint(fingerprint(issuer)).private_bytes_raw()
-        derived = HKDF(SHA256(), 32, salt=b"privquant/campaign-secret/1", info=bytes.fromhex(campaign_id))
-        return derived.derive(seed)
-
 
 class GivenKeys(KeyRing):
     """Keys given as text: PEM blocks one after the other, the first of which signs new manifests."""
 
     def __init__(self, text: str) -> None:
-        blocks = [block + _PEM_END for block in text.split(_PEM_END)[:-1]]
-        self._loaded = {}
-        for block in blocks:
+        super().__init__()
+        for block in text.split(_PEM_END)[:-1]:
             try:
-                key = load_pem_private_key(block.strip().encode(), password=None)
+                key = load_pem_private_key((block + _PEM_END).strip().encode(), password=None)
             except ValueError as error:
                 raise InvalidInput(f"{SIGNING_KEYS} holds something that is no PEM private key") from error
             if not isinstance(key, Ed25519PrivateKey):
@@ -130,9 +150,6 @@ class GivenKeys(KeyRing):
 
     def fingerprints(self) -> list[str]:
         return sorted(self._loaded)
-
-    def has(self, name: str) -> bool:
-        return name in self._loaded
 
     def by_fingerprint(self, name: str) -> Ed25519PrivateKey:
         if name not in self._loaded:
@@ -153,7 +170,7 @@ def seal_key(keys: KeyRing, issuer: str, nonce: str) -> X25519PrivateKey:
 def open_keys(folder: Path) -> KeyRing:
     """The keys of this server: those of the environment if it has any, else those of the folder."""
     given = os.environ.get(SIGNING_KEYS, "")
-    return GivenKeys(given) if given.strip() else KeyRing(folder)
+    return GivenKeys(given) if given.strip() else KeyFolder(folder)
 
 
 def has_keys(folder: Path) -> bool:

@@ -6,15 +6,12 @@ machine. No redirect is followed and no proxy of the environment is asked for pl
 
 from __future__ import annotations
 
-import http.client
-import ssl
-import urllib.error
 import urllib.request
 from urllib.parse import urlsplit
 
 from privquant.errors import InvalidInput, PrivquantError
-from privquant.server.http_client import Refusal, opener_for
-from privquant.wire import LOOPBACK, MAX_MANIFEST, parse_problem
+from privquant.server.http_client import Refusal, answer_of
+from privquant.wire import LOOPBACK, MAX_MANIFEST
 
 TIMEOUT = 60.0
 
@@ -39,8 +36,7 @@ def check_peer(address: str) -> str:
 
 def post(url: str, body: bytes) -> bytes:
     """The body of an answer that is no refusal."""
-    request = urllib.request.Request(url, data=body, method="POST", headers={"content-type": "application/json"})
-    return _answer(request)
+    return _answer(urllib.request.Request(url, body, {"content-type": "application/json"}, method="POST"))
 
 
 def get(url: str) -> bytes:
@@ -48,17 +44,9 @@ def get(url: str) -> bytes:
 
 
 def _answer(request: urllib.request.Request) -> bytes:
-    host = request.host
     try:
-        with opener_for(request.type).open(request, timeout=TIMEOUT) as answer:
-            return bytes(answer.read(MAX_MANIFEST + 1))
-    except urllib.error.HTTPError as error:
-        problem = parse_problem(error.code, error.read(MAX_MANIFEST))
-        if error.code >= 500 or not problem.final:
-            raise PeerSilent(f"{host} cannot take it now: {problem.detail}") from error
-        raise PeerRefused(f"{host} says: {problem.detail}", problem.code) from error
-    except (OSError, http.client.HTTPException) as error:
-        cause = error.reason if isinstance(error, urllib.error.URLError) else error
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            raise PeerSilent(f"the certificate of {host} is not valid: {cause.verify_message}") from error
-        raise PeerSilent(f"{host} does not answer: {cause}") from error
+        return answer_of(request, TIMEOUT, MAX_MANIFEST + 1)[0]
+    except Refusal as error:
+        if error.final:
+            raise PeerRefused(str(error), error.code, final=True) from error
+        raise PeerSilent(str(error)) from error

@@ -1,4 +1,4 @@
-"""A role as a process of its own: start it, wait until it is ready, stop it, kill it, start it again.
+"""A server as a process of its own: start it, wait until it is ready, stop it, kill it, start it again.
 
 What the demo and the fault tests drive. The process is the one `privquant serve` or `privquant shuffler serve` is.
 """
@@ -12,11 +12,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from privquant.aggregator.settings import Settings, address
 from privquant.errors import PrivquantError
 from privquant.server.http_client import OperatorClient, Refusal
+from privquant.server.settings import ServerSettings, address
 
 
 class ServerFailed(PrivquantError):
@@ -29,16 +29,13 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class OwnProcess:
-    """A role with fixed settings, alive or not. `module` is what the process runs, `role` what it is called."""
+class ServerProcess:
+    """A server with fixed settings, alive or not. command: what it runs instead of its own module."""
 
-    module: ClassVar[str]
-    role: ClassVar[str]
-
-    def __init__(self, settings: Any, *, log: Path, command: tuple[str, ...] | None = None) -> None:
+    def __init__(self, settings: ServerSettings, *, log: Path, command: tuple[str, ...] | None = None) -> None:
         self.settings = settings
         self.log = log
-        self._command = [sys.executable, *(command or ("-m", self.module))]
+        self._command = [sys.executable, *(command or ("-m", settings.MODULE))]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -54,7 +51,7 @@ class OwnProcess:
     @property
     def admin_url(self) -> str:
         """Of operators, health and metrics."""
-        return self.url
+        return self.settings.admin_url
 
     def is_ready(self) -> bool:
         """Whether it says so."""
@@ -66,17 +63,17 @@ class OwnProcess:
 
     def start(self, timeout: float = 60.0) -> float:
         """Start it and wait until it is ready; the seconds that took."""
-        began = time.perf_counter()
+        began, role = time.perf_counter(), self.settings.ROLE
         with open(self.log, "ab") as out:
             environment = os.environ | self.settings.environment()
             self._process = subprocess.Popen(self._command, env=environment, stdout=out, stderr=out)
         while time.perf_counter() - began < timeout:
             if self._process.poll() is not None:
-                raise ServerFailed(f"the {self.role} ended with code {self._process.returncode}; see {self.log}")
+                raise ServerFailed(f"the {role} ended with code {self._process.returncode}; see {self.log}")
             if self.is_ready():
                 return time.perf_counter() - began
             time.sleep(0.02)
-        raise ServerFailed(f"the {self.role} was not ready after {timeout:g} seconds; see {self.log}")
+        raise ServerFailed(f"the {role} was not ready after {timeout:g} seconds; see {self.log}")
 
     def kill(self) -> None:
         """kill -9: no chance to finish anything."""
@@ -93,24 +90,7 @@ class OwnProcess:
             self._process.send_signal(number)
         code = self._process.wait(timeout=60)
         self._process = None
-        return code
-
-
-class ServerProcess(OwnProcess):
-    """An aggregator."""
-
-    settings: Settings
-    module = "privquant.aggregator.server"
-    role = "server"
-
-    @property
-    def admin_url(self) -> str:
-        return self.settings.admin_url
-
-    def _end(self, number: signal.Signals) -> int:
-        was_alive = self._process is not None
-        code = super()._end(number)
-        while was_alive and self._listens():  # workers outlive a killed supervisor by a moment
+        while self._listens():  # workers outlive a killed supervisor by a moment
             time.sleep(0.02)
         return code
 
@@ -118,7 +98,7 @@ class ServerProcess(OwnProcess):
         listeners = (self.settings.host, self.settings.port), (self.settings.admin_host, self.settings.admin_port)
         for host, port in listeners:
             with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-                if probe.connect_ex((host, port)) == 0:
+                if port and probe.connect_ex((host, port)) == 0:
                     return True
         return False
 

@@ -33,16 +33,12 @@ class Hangup(Exception):
     """The client went away before its request was whole."""
 
 
-class Held:
+class BodyMemory:
     """The memory that bodies hold in this process."""
 
     def __init__(self, most: int = MOST_HELD) -> None:
         self._most = most
         self._now = 0
-
-    def lease(self) -> Lease:
-        """What one body takes, given back at the end of the block it is entered for."""
-        return Lease(self)
 
     def take(self, size: int) -> None:
         if self._now + size > self._most:
@@ -53,31 +49,13 @@ class Held:
         self._now -= size
 
 
-class Lease:
-    def __init__(self, held: Held) -> None:
-        self._held = held
-        self.taken = 0
-
-    def __enter__(self) -> Lease:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._held.give_back(self.taken)
-
-    def grow(self, size: int) -> None:
-        """A small body takes nothing."""
-        more = size - self.taken
-        if size > SMALL_BODY and more > 0:
-            self._held.take(more)
-            self.taken = size
-
-
 class RequestBody:
-    """The body of one request; read once, or not at all."""
+    """The body of one request; read once, or not at all. Its memory is given back at the end of a `with` block."""
 
-    def __init__(self, scope: Scope, receive: Receive, lease: Lease) -> None:
+    def __init__(self, scope: Scope, receive: Receive, memory: BodyMemory) -> None:
         self._receive = receive
-        self._lease = lease
+        self._memory = memory
+        self._taken = 0
         self._tried = False
         self._declared: int | None = None  # not known of one that comes in chunks
         self.whole = scope["method"] in ("GET", "HEAD", "OPTIONS")  # of theirs nobody reads any
@@ -85,6 +63,12 @@ class RequestBody:
         if b"transfer-encoding" not in said:
             length = said.get(b"content-length", b"0")
             self._declared = int(length) if length.isdigit() and len(length) <= 12 else 10**12
+
+    def __enter__(self) -> RequestBody:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._memory.give_back(self._taken)
 
     async def read(self, limit: int) -> bytes:
         """All of it; `RequestRefused` if it is larger than `limit`, too slow, or the server's memory is full."""
@@ -116,7 +100,9 @@ class RequestBody:
             size += len(part)
             if size > limit:
                 raise _too_large(limit)
-            self._lease.grow(size)
+            if size > SMALL_BODY:  # a small body takes nothing
+                self._memory.take(size - self._taken)
+                self._taken = size
             parts.append(part)
             self.whole = not message.get("more_body")
         return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -126,7 +112,7 @@ class RequestBody:
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
-    async def let_go(self) -> bool:
+    async def finish(self) -> bool:
         """Before the answer: whether the connection can be kept, because no part of the body is left in it."""
         if not self._tried and self._declared is not None and self._declared <= SMALL_BODY:
             with suppress(RequestRefused):

@@ -37,15 +37,15 @@ def check_copy(file: Path, consequence: str) -> None:
 
 
 def copy_out(
-    file: Path, keys: Path, target: Path, it: str, settle: Callable[[Path], None] = lambda copy: None
+    name: str, file: Path, keys: Path, target: Path, settle: Callable[[Path], None] = lambda copy: None
 ) -> None:
     """Copy both into the new folder `target`, readable by its owner alone, also while the file is in use.
 
-    it: what is not copied if it is damaged. settle: what is done to the copy before it may pass for one.
+    name: what is copied, in messages. settle: what is done to the copy before it may pass for a backup.
     """
     if target.exists():
         raise InvalidInput(f"{target} exists already; a backup makes a new folder")
-    check_copy(file, f"{it} is not copied")
+    check_copy(file, f"the {name} is not copied")
     target.mkdir(parents=True, mode=0o700)
     try:
         copy = target / file.name
@@ -61,17 +61,17 @@ def copy_out(
 
 
 def put_back(
-    source: Path, file: Path, keys: Path, of: str, there: str, check: Callable[[Path], None] = lambda copy: None
+    name: str, source: Path, file: Path, keys: Path, check: Callable[[Path], None] = lambda copy: None
 ) -> None:
-    """Make the copy in the folder `source` the file and the keys of a server that has none.
+    """Make the backup in the folder `source` the file and the keys of a server that has none.
 
-    of: whose backup it is to be. there: what a folder that is not empty has. check: what is looked at besides.
+    name: what is restored, in messages. check: raises if the backup is whole and still must not be used.
     """
     copy = source / file.name
     if not copy.is_file() or not (source / "keys" / "current").is_file():
-        raise InvalidInput(f"{source} is not a {of}backup: it lacks {copy.name} or keys/current")
+        raise InvalidInput(f"{source} is not a backup of a {name}: it lacks {copy.name} or keys/current")
     if file.exists() or keys.exists():
-        raise InvalidInput(f"{file.parent} has a {there} already; restore into an empty folder")
+        raise InvalidInput(f"{file.parent} has a {name} already; restore into an empty folder")
     check_copy(copy, "nothing is restored")
     check(copy)
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,4 +1,4 @@
-"""What a server, aggregator or shuffler, keeps of tokens and open links, and when a token may ask.
+"""Tokens and open links: what a server, aggregator or shuffler, keeps of them, and when a token may ask.
 
 From the token hash h a device sends, and a secret only the key folder has, one campaign derives:
 
@@ -10,34 +10,32 @@ From the token hash h a device sends, and a secret only the key folder has, one 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import secrets
 import time
 
+from privquant.errors import InvalidInput
 from privquant.server.replies import RequestRefused
-from privquant.wire import Claim, Manifest, token_hash
+from privquant.wire import Claim, Invite, Manifest, fingerprint, new_code, new_token, token_hash
 
 ID_BYTES = 16
+CHUNK = 5_000
+"""New tokens stored in one transaction, so that devices never wait long for the writer."""
 LONGEST_WAIT = 3_600
 """Retry-After never asks for more: a device that sleeps longer than this may as well ask again."""
 
 
-class Keyed:
-    """HMAC-SHA256 under one key, which is taken in once: for messages as short as these that is most of it."""
+class TokenIds:
+    """The tokens of one campaign; the key is the campaign's secret."""
 
     def __init__(self, key: bytes) -> None:
-        block = (key if len(key) <= 64 else hashlib.sha256(key).digest()).ljust(64, b"\0")
-        self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in block))
-        self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in block))
+        self._keyed = hmac.new(key, digestmod="sha256")
 
     def digest(self, message: bytes) -> bytes:
-        inner, outer = self._inner.copy(), self._outer.copy()
-        inner.update(message)
-        outer.update(inner.digest())
-        return outer.digest()
-
-
-class TokenIds(Keyed):
-    """The tokens of one campaign; the key is the campaign's secret."""
+        """HMAC-SHA256. The key is taken in once: for messages as short as these that is most of the work."""
+        keyed = self._keyed.copy()
+        keyed.update(message)
+        return keyed.digest()
 
     def id(self, hashed: bytes) -> bytes:
         return self.digest(b"id" + hashed)[:ID_BYTES]
@@ -57,6 +55,26 @@ class TokenIds(Keyed):
 def hash_of(token: str) -> bytes:
     """What a device sends of a token, as bytes."""
     return bytes.fromhex(token_hash(token))
+
+
+def new_invites(
+    number: int, most: int, ids: TokenIds, address: str, manifest: Manifest
+) -> tuple[list[bytes], list[str]]:
+    """Fresh one-time invites: the ids of their tokens, sorted, and the invites, which are nowhere else."""
+    if not 1 <= number <= most:
+        raise InvalidInput(f"1 to {most} invites can be made in one call, got {number}")
+    tokens, mark = [new_token() for _ in range(number)], fingerprint(manifest.issuer)
+    stored = sorted(ids.id(hash_of(token)) for token in tokens)
+    return stored, [Invite(address, manifest.id, mark, token=token).to_url() for token in tokens]
+
+
+def new_link(places: int, coded: bool, address: str, manifest: Manifest) -> tuple[bytes, str, str | None]:
+    """A fresh open link: what is stored of it, the link, and the code it needs if `coded`."""
+    if places < 1:
+        raise InvalidInput(f"an open link has at least 1 place, got {places}")
+    secret, code = new_token(), new_code() if coded else None
+    url = Invite(address, manifest.id, fingerprint(manifest.issuer), link=secret).to_url()
+    return hash_link(secret, code), url, code
 
 
 def hash_link(secret: str, code: str | None = None) -> bytes:

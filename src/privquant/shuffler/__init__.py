@@ -3,12 +3,12 @@
     settings                what a shuffler is started with
     database                the tables, one SQLite file
     store                   one transaction a group of device requests
-    batching                a round that is full: permuted, made a batch, erased where it lay
-    rounds                  when a round is closed, extended, or dropped for good
+    round_states            the states of a round and its transitions, in one table
+    rounds                  what is done to a round, and when
     forwarding              batches and notices to the aggregator, until they are acknowledged
     joining                 what an operator agrees to before a campaign is shuffled here
-    invites                 tokens, issued on this side
-    overview                what an operator is told
+    campaigns               what an operator does afterwards: look, invite, close, delete
+    metrics                 what the process counts about itself
     routes, service, server HTTP, the process, and what starts it
 
 It has its own key, configuration and database and shares nothing with an aggregator but the wire format. It never

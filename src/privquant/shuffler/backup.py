@@ -16,32 +16,33 @@ from pathlib import Path
 from privquant.errors import InvalidInput
 from privquant.server.sqlite_copy import copy_out, put_back, read_only
 from privquant.server.sqlite_writer import connect
-from privquant.shuffler import batching
-from privquant.shuffler.database import CLOSING, OPEN, transaction
+from privquant.shuffler import rounds
+from privquant.shuffler.database import CLOSED, transaction
+from privquant.shuffler.round_states import Event, states_before
 from privquant.shuffler.settings import Settings
+
+_GOING_ON = f"SELECT campaign, round FROM round WHERE state IN {tuple(map(str, states_before(Event.SETTLE)))}"
 
 
 def backup(settings: Settings, target: Path) -> None:
     """Copy books, ready batches and key into the new folder `target`, also while the shuffler runs."""
-    copy_out(settings.file, settings.keys, target, "it", _settle)
+    copy_out("shuffler", settings.file, settings.keys, target, _settle)
 
 
 def restore(settings: Settings, source: Path) -> None:
     """Make the backup in `source` the shuffler of an empty data folder."""
-    put_back(source, settings.file, settings.keys, "shuffler's ", "shuffler", _check_settled)
+    put_back("shuffler", source, settings.file, settings.keys, _check_settled)
 
 
 def _settle(copy: Path) -> None:
     """Leave nothing in a copy that could go on; what is erased is not in its bytes either."""
     with closing(connect(copy)) as db:
         with transaction(db):
-            db.execute("UPDATE round SET state = ? WHERE state = ?", (OPEN, CLOSING))
-            open_rounds = db.execute("SELECT campaign, round FROM round WHERE state = ?", (OPEN,)).fetchall()
-            for campaign, number in open_rounds:
-                batching.drop(db, campaign, number)
+            for campaign, number in db.execute(_GOING_ON).fetchall():
+                rounds.drop(db, campaign, number, Event.SETTLE)
             for table in ("held", "place", "link"):
                 db.execute(f"DELETE FROM {table}")
-            db.execute("UPDATE campaign SET state = 'closed'")
+            db.execute("UPDATE campaign SET state = ?", (CLOSED,))
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         db.execute("PRAGMA journal_mode=DELETE").fetchall()  # one file, without a log beside it
         db.execute("VACUUM")
@@ -49,11 +50,10 @@ def _settle(copy: Path) -> None:
 
 def _check_settled(file: Path) -> None:
     """A plain copy of a shuffler's file is not a backup, however it was made."""
-    going = "SELECT count(*) FROM round WHERE state IN (?, ?)"
     with closing(read_only(file)) as db:
-        (running,) = db.execute("SELECT count(*) FROM campaign WHERE state <> 'closed'").fetchone()
-        (open_rounds,) = db.execute(going, (OPEN, CLOSING)).fetchone()
-    if running or open_rounds:
+        running = db.execute("SELECT 1 FROM campaign WHERE state <> ?", (CLOSED,)).fetchone()
+        going_on = db.execute(_GOING_ON).fetchone()
+    if running or going_on:
         raise InvalidInput(
             f"{file} is a plain copy of a shuffler that ran on: restored, it would forward rounds and take tokens "
             "a second time; restore what `privquant shuffler backup` made"

@@ -1,17 +1,15 @@
 """The tables of a shuffler, in one SQLite file. No column has a bit, an address or the time of a report.
 
-    campaign   a campaign that was joined: envelope with this shuffler's signature, where its aggregator is
-    token      tokens issued or claimed, as HMACs under a secret of the key folder
-    place      the round a token was given; gone as soon as its report is kept
-    spent      tokens whose report was kept
-    link       the open link of a campaign: hash of its secret, places, places taken
-    round      one row an announcement: state, how many reports are held, the batch's id once there is one
-    held       sealed reports of the open round, by their own bytes: the table has no order of arrival
-    outbox     a batch in its final order, until the aggregator has counted it
-    notice     what the aggregator is still to be told about a round
-    incident   announcements that were refused, with the signed evidence; aggregators that refused a batch
-
-States of a round: open, closing (full, being mixed), closed (in the outbox), forwarded, dropped.
+campaign   a campaign that was joined: envelope with this shuffler's signature, where its aggregator is
+token      tokens issued or claimed, as HMACs under a secret of the key folder
+place      the round a token was given; gone as soon as its report is kept
+spent      tokens whose report was kept
+link       the open link of a campaign: hash of its secret, places, places taken
+round      one row an announcement: state, how many reports are held, the batch's id once there is one
+held       sealed reports of the open round, by their own bytes: the table has no order of arrival
+outbox     a batch in its final order, until the aggregator has counted it
+notice     what the aggregator is still to be told about a round
+incident   announcements that were refused, with the signed evidence; aggregators that refused a batch
 """
 
 from __future__ import annotations
@@ -27,8 +25,8 @@ from privquant.server.sqlite_writer import connect
 
 VERSION = 1
 
-OPEN, CLOSING, CLOSED, FORWARDED, DROPPED = "open", "closing", "closed", "forwarded", "dropped"
-OVER = (FORWARDED, DROPPED)
+OPEN, CLOSED = "open", "closed"
+"""The states of a campaign; those of a round are in `round_states`."""
 
 _TABLES = """
 CREATE TABLE campaign (

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from privquant import wire
 from privquant.server.peer import PeerRefused, post
 from privquant.server.sqlite_writer import connect
-from privquant.shuffler import batching
-from privquant.shuffler.batching import split
+from privquant.shuffler import rounds
+from privquant.shuffler.round_states import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,8 @@ class Peer:
 def pending_batches(db: sqlite3.Connection, campaign: int) -> list[tuple[int, str, int]]:
     """(round, batch id, reports) of every batch that is not known to be counted."""
     return db.execute(
-        "SELECT round, batch, held FROM round WHERE campaign = ? AND state = 'closed' ORDER BY round", (campaign,)
+        "SELECT round, batch, held FROM round WHERE campaign = ? AND state = ? ORDER BY round",
+        (campaign, State.CLOSED),
     ).fetchall()
 
 
@@ -53,7 +54,7 @@ def part_of(
     of_round = "FROM outbox WHERE campaign = ? AND round = ?"
     ((blob,),) = db.execute(f"SELECT sealed {of_round} AND part = ?", (campaign, number, part)).fetchall()
     (parts,) = db.execute(f"SELECT count(*) {of_round}", (campaign, number)).fetchone()
-    return wire.BatchPart(identity, number, batch, reports, part, parts, tuple(split(blob)))
+    return wire.BatchPart(identity, number, batch, reports, part, parts, tuple(rounds.split(blob)))
 
 
 def send_batch(file: Path, campaign: int, row: tuple[int, str, int], peer: Peer) -> str:
@@ -87,7 +88,7 @@ def told(db: sqlite3.Connection, campaign: int, row: tuple[int, str, int]) -> No
 
 def refused(db: sqlite3.Connection, campaign: int, number: int, why: PeerRefused) -> None:
     """The aggregator will never take this batch: drop it, and remember why."""
-    batching.drop(db, campaign, number)
+    rounds.drop(db, campaign, number)
     note(db, campaign, number, f"the aggregator refused the batch: {why.code or why}")
 
 

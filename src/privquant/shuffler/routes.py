@@ -18,35 +18,36 @@ from privquant.server.group_commit import GroupCommit
 from privquant.server.keys import KeyUnusable
 from privquant.server.logs import say
 from privquant.server.replies import Reply, RequestRefused, check_method, refusal_of
+from privquant.server.request_bodies import ReadBody
 from privquant.server.token_ids import TokenIds, hash_of, link_matches
-from privquant.shuffler import forwarding, rounds
-from privquant.shuffler.database import OPEN, OVER
-from privquant.shuffler.invites import Joined
+from privquant.shuffler import forwarding, metrics, rounds
+from privquant.shuffler.campaigns import Joined
+from privquant.shuffler.database import OPEN
+from privquant.shuffler.round_states import OVER, State
 from privquant.shuffler.settings import Settings
-from privquant.shuffler.store import Admit, Ask, Keep, Outcome, Place, Store, What
+from privquant.shuffler.store import Admit, Ask, AskResult, Keep, Outcome, Place, Store
+from privquant.wire.shuffle_promise import terms_of
 
 _ID = re.compile("[0-9a-f]{64}")
 _REFUSALS = {
-    What.SPENT: ("token-spent", ""),
-    What.UNKNOWN: ("unknown-token", ""),
-    What.OVER: ("round-closed", ""),
-    What.FULL: ("link-exhausted", ""),
-    What.CLOSED: ("campaign-closed", ""),
-    What.COPY: ("conflict", "these sealed bytes were sent by another token before"),
-    What.STRAY: ("conflict", "this token was not given a place in that round"),
+    Outcome.SPENT: ("token-spent", ""),
+    Outcome.UNKNOWN: ("unknown-token", ""),
+    Outcome.OVER: ("round-closed", ""),
+    Outcome.FULL: ("link-exhausted", ""),
+    Outcome.CLOSED: ("campaign-closed", ""),
+    Outcome.COPY: ("conflict", "these sealed bytes were sent by another token before"),
+    Outcome.STRAY: ("conflict", "this token was not given a place in that round"),
 }
 
 
 class View:
     """One campaign as this process sees it; the answer to a query is made once a round."""
 
-    def __init__(self, row: Joined, office: TokenIds) -> None:
+    def __init__(self, row: Joined, token_ids: TokenIds) -> None:
         self.row = row
-        self.office = office
+        self.token_ids = token_ids
         self.manifest = row.manifest
-        assert row.manifest.shuffle is not None
-        self.terms = row.manifest.shuffle
-        self.batches = tuple(each.batch for each in self.terms.rounds)
+        self.batches = tuple(each.batch for each in terms_of(row.manifest).rounds)
         self.answers: dict[int, bytes] = {}
 
 
@@ -56,7 +57,7 @@ class Routes:
 
     _settings: Settings
     _store: Store
-    _group: GroupCommit[Ask, Outcome]
+    _group: GroupCommit[Ask, AskResult]
     _view_of: Callable[[str], Awaitable[View | None]]
     _on_change: Callable[[], None]
 
@@ -69,16 +70,18 @@ class Routes:
             wire.ANNOUNCEMENTS: self._announcement,
         }
 
-    async def handle(self, identity: str, route: wire.Route, method: str, body: bytes) -> Reply:
-        """One request, one reply; nothing that is sent raises."""
+    async def handle(self, identity: str, route: wire.Route, method: str, body: ReadBody) -> Reply:
+        """One request, one reply; nothing that is sent raises. A body is read when its campaign is known."""
         try:
             check_method(route, method)
             view = await self._view_of(identity) if _ID.fullmatch(identity) else None
             if view is None:
                 raise RequestRefused("unknown-campaign")
-            return await self._serve[route](view, body)
+            return await self._serve[route](view, await body(route.most_sent))
         except (RequestRefused, wire.WireError, Unavailable, KeyUnusable) as error:
-            return refusal_of(error)[1]
+            reason, reply = refusal_of(error)
+            metrics.refusals.inc(reason)
+            return reply
 
     async def _manifest(self, view: View, _body: bytes) -> Reply:
         return Reply(200, view.row.envelope, immutable=True)
@@ -88,33 +91,34 @@ class Routes:
         rows = self._store.read("SELECT secret FROM link WHERE campaign = ?", view.row.no)
         if not rows or not link_matches(claim, bytes(rows[0][0])):
             raise RequestRefused("wrong-link")
-        outcome = await self._group.put(Admit(view.row.no, view.office.id(bytes.fromhex(claim.token_hash))))
-        if outcome.what in _REFUSALS:
-            raise RequestRefused(*_REFUSALS[outcome.what])
-        new = outcome.what is What.KEPT
+        result = await self._group.put(Admit(view.row.no, view.token_ids.id(bytes.fromhex(claim.token_hash))))
+        if result.outcome in _REFUSALS:
+            raise RequestRefused(*_REFUSALS[result.outcome])
+        new = result.outcome is Outcome.KEPT
         return Reply(201 if new else 200, wire.CLAIMED.body(new))
 
     async def _query(self, view: View, body: bytes) -> Reply:
         hashed = bytes.fromhex(wire.parse_query_request(body))
         if view.row.state != OPEN:
             raise RequestRefused("campaign-closed")
-        view.office.check_wave(view.manifest, hashed)
+        view.token_ids.check_wave(view.manifest, hashed)
         lease = int(time.time()) + self._settings.lease_seconds
-        outcome = await self._group.put(Place(view.row.no, view.office.id(hashed), self._room(view), lease))
-        if outcome.what in (What.PLACED, What.HAS):
-            return Reply(200, self._answer(view, outcome.round))
-        raise self._no_place(view, outcome.what)
+        result = await self._group.put(Place(view.row.no, view.token_ids.id(hashed), self._room(view), lease))
+        if result.outcome in (Outcome.PLACED, Outcome.HAS):
+            return Reply(200, self._answer(view, result.round))
+        raise self._no_place(view, result.outcome)
 
     def _room(self, view: View) -> tuple[int, ...]:
         """How many places each round has: its number, and none once the deadline has passed."""
         return view.batches if time.time() < view.manifest.deadline else (0,) * len(view.batches)
 
-    def _no_place(self, view: View, what: What) -> RequestRefused:
-        if what in _REFUSALS:
-            return RequestRefused(*_REFUSALS[what])
+    def _no_place(self, view: View, outcome: Outcome) -> RequestRefused:
+        if outcome in _REFUSALS:
+            return RequestRefused(*_REFUSALS[outcome])
         if time.time() >= view.manifest.deadline:
             return RequestRefused("deadline-passed")
-        over = self._store.read("SELECT count(*) FROM round WHERE campaign = ? AND state <> ?", view.row.no, OPEN)
+        not_open = "SELECT count(*) FROM round WHERE campaign = ? AND state <> ?"
+        over = self._store.read(not_open, view.row.no, State.OPEN)
         if over[0][0] == len(view.batches):
             return RequestRefused("campaign-complete")
         return RequestRefused("not-yet", "no round has a place now", retry_after=self._settings.retry_seconds)
@@ -133,14 +137,15 @@ class Routes:
 
     async def _report(self, view: View, body: bytes) -> Reply:
         report = wire.SealedReport.parse(body)
-        identity = view.office.id(hash_of(report.token))
-        outcome = await self._group.put(Keep(view.row.no, identity, report.round, report.sealed))
-        if outcome.what in (What.KEPT, What.SPENT):
-            new = outcome.what is What.KEPT
+        identity = view.token_ids.id(hash_of(report.token))
+        result = await self._group.put(Keep(view.row.no, identity, report.round, report.sealed))
+        if result.outcome in (Outcome.KEPT, Outcome.SPENT):
+            new = result.outcome is Outcome.KEPT
+            (metrics.reports if new else metrics.duplicates).inc()
             if new:
                 self._on_change()
             return Reply(201 if new else 200, wire.ACCEPTED.body(new))
-        raise RequestRefused(*_REFUSALS[outcome.what])
+        raise RequestRefused(*_REFUSALS[result.outcome])
 
     async def _announcement(self, view: View, body: bytes) -> Reply:
         found = wire.open_announcement(body, view.manifest)

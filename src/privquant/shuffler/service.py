@@ -7,21 +7,22 @@ import contextlib
 import time
 from functools import partial
 
-from privquant.server.background import Repeating
 from privquant.server.causes import Unavailable
 from privquant.server.group_commit import GroupCommit
-from privquant.server.health import PROBE_SECONDS
-from privquant.server.keys import KeyRing
+from privquant.server.health import PROBE_SECONDS, Repeating
+from privquant.server.keys import KeyFolder
 from privquant.server.logs import say
 from privquant.server.peer import PeerRefused, PeerSilent
 from privquant.server.sqlite_writer import connect
-from privquant.shuffler import batching, forwarding, rounds
-from privquant.shuffler.database import CLOSING, OPEN, prepare
-from privquant.shuffler.invites import joined, office_of
+from privquant.shuffler import forwarding, metrics, rounds
+from privquant.shuffler.campaigns import joined, token_ids_of
+from privquant.shuffler.database import OPEN, prepare
+from privquant.shuffler.round_states import Event, State
 from privquant.shuffler.routes import Routes, View
 from privquant.shuffler.settings import Settings
-from privquant.shuffler.store import Ask, Outcome, Store
+from privquant.shuffler.store import Ask, AskResult, Store
 
+_SAID = {Event.CLOSE: "round full", Event.EXTEND: "round extended", Event.DROP: "round dropped"}
 _LOOK = 0.25  # seconds between two looks at what an operator's command changed
 _TURN = 0.01
 _SWEEP = 10.0
@@ -37,7 +38,7 @@ class Service(Repeating):
     def __init__(self, settings: Settings) -> None:
         super().__init__()
         self.settings = settings
-        self.keys = KeyRing(settings.keys)
+        self.keys = KeyFolder(settings.keys)
         self.started = False
         self._views: dict[str, View] = {}
         self._sending: dict[str, asyncio.Task[None]] = {}
@@ -47,7 +48,7 @@ class Service(Repeating):
         prepare(self.settings.file)
         self.store = Store(self.settings.file)
         self._reader = connect(self.settings.file)
-        self.group: GroupCommit[Ask, Outcome] = GroupCommit(self._commit)
+        self.group: GroupCommit[Ask, AskResult] = GroupCommit(self._commit)
         self.group.start()
         self.routes = Routes(self.settings, self.store, self.group, self.view_of, self._changed.set)
         await self._look()
@@ -70,7 +71,11 @@ class Service(Repeating):
         await self.store.close()
         say("stopped")
 
-    async def _commit(self, asks: list[Ask]) -> list[Outcome]:
+    def metrics(self) -> bytes:
+        """What Prometheus is told."""
+        return metrics.shown(dict(self.store.read("SELECT state, count(*) FROM round GROUP BY state")))
+
+    async def _commit(self, asks: list[Ask]) -> list[AskResult]:
         try:
             found = await self.store.commit(asks)
         except Unavailable as error:
@@ -94,7 +99,7 @@ class Service(Repeating):
             for row in joined(self._reader):
                 known = self._views.get(row.id)
                 if known is None or known.row.state != row.state:
-                    self._views[row.id] = View(row, office_of(self.keys, row.manifest))
+                    self._views[row.id] = View(row, token_ids_of(self.keys, row.manifest))
 
     async def _turn(self) -> None:
         """Close, mix, extend and drop rounds; start sending what is to be sent."""
@@ -114,15 +119,14 @@ class Service(Repeating):
             needed = view.batches[found.number]
             # Devices that were asked before the deadline have their lease to answer in.
             over = 0.0 if view.row.state != OPEN else view.manifest.deadline + self.settings.lease_seconds
-            what = rounds.verdict(found, needed, now, over)
-            if what:
+            event = rounds.event_due(found, needed, now, over)
+            if event is not None:
                 until = int(now) + view.row.round_seconds
-                await self.store.write(lambda: rounds.act(self.store.db, campaign, what, found, needed, until))
-                event = {"close": "round full", "extend": "round extended", "drop": "round dropped"}[what]
-                say(event, campaign=view.row.id[:16], round=found.number, needed=needed)
+                await self.store.write(lambda: rounds.act(self.store.db, campaign, event, found, needed, until))
+                say(_SAID[event], campaign=view.row.id[:16], round=found.number, needed=needed)
         closing = "SELECT round FROM round WHERE campaign = ? AND state = ?"
-        for (number,) in self._reader.execute(closing, (campaign, CLOSING)).fetchall():
-            await self.store.write(partial(batching.mix, self.store.db, campaign, view.row.id, number), aside=True)
+        for (number,) in self._reader.execute(closing, (campaign, State.CLOSING)).fetchall():
+            await self.store.write(partial(rounds.mix, self.store.db, campaign, view.row.id, number), aside=True)
 
     def _waiting(self, view: View) -> bool:
         campaign = view.row.no
@@ -160,10 +164,12 @@ class Service(Repeating):
                 if error.code not in FOR_GOOD:
                     raise
                 await self.store.write(partial(forwarding.refused, db, campaign, number, error))
+                metrics.batches.labels("refused").inc()
                 say("batch refused", campaign=view.row.id[:16], round=number, why=error.code)
                 continue
             if status == "kept":
                 raise PeerSilent("the aggregator has all parts of a batch and did not count it")
-            await self.store.write(partial(batching.erase, db, campaign, number), aside=True)
+            await self.store.write(partial(rounds.forwarded, db, campaign, number), aside=True)
             await self.store.sweep()
+            metrics.batches.labels("forwarded").inc()
             say("round forwarded", campaign=view.row.id[:16], round=number, reports=row[2])

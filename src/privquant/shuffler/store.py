@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 from privquant.server.sqlite_writer import OneWriter
 from privquant.shuffler.database import OPEN
+from privquant.shuffler.round_states import State
 
 T = TypeVar("T")
 
@@ -32,12 +33,12 @@ _RECOUNT = 1.0  # seconds between two counts of the leases that still run
 _IS_TOKEN = "SELECT 1 FROM token WHERE campaign = ? AND id = ?"
 _IS_SPENT = "SELECT 1 FROM spent WHERE campaign = ? AND id = ?"
 _PLACE_OF = "SELECT round FROM place WHERE campaign = ? AND id = ?"
-_OPEN_ROUND = "SELECT round, held FROM round WHERE campaign = ? AND state = 'open'"
+_OPEN_ROUND = f"SELECT round, held FROM round WHERE campaign = ? AND state = '{State.OPEN}'"
 _IN_FLIGHT = "SELECT count(*) FROM place WHERE campaign = ? AND round = ? AND until > ?"
 _TAKE = "UPDATE link SET taken = taken + 1 WHERE campaign = ? AND taken < places RETURNING 1"
 
 
-class What(Enum):
+class Outcome(Enum):
     PLACED = auto()
     HAS = auto()
     SPENT = auto()
@@ -79,8 +80,8 @@ Ask = Place | Keep | Admit
 
 
 @dataclass(slots=True)
-class Outcome:
-    what: What
+class AskResult:
+    outcome: Outcome
     round: int = -1
 
 
@@ -93,7 +94,7 @@ class Store(OneWriter):
         super().__init__(file)
         self._in_flight: dict[int, tuple[int, int, float]] = {}  # campaign: (round, leases, counted at)
 
-    async def commit(self, asks: list[Ask]) -> list[Outcome]:
+    async def commit(self, asks: list[Ask]) -> list[AskResult]:
         return await self.write(lambda: self._apply(asks))
 
     async def write(self, work: Callable[[], T], *, aside: bool = False) -> T:
@@ -106,63 +107,64 @@ class Store(OneWriter):
 
     # -- one group ---------------------------------------------------------------------------------------------
 
-    def _apply(self, asks: list[Ask]) -> list[Outcome]:
-        answer: dict[type, Callable[[Any], Outcome]]
+    def _apply(self, asks: list[Ask]) -> list[AskResult]:
+        answer: dict[type, Callable[[Any], AskResult]]
         answer = {Keep: self._keep, Place: self._place, Admit: self._admit}
         return [answer[type(ask)](ask) for ask in asks]
 
-    def _place(self, ask: Place) -> Outcome:
+    def _place(self, ask: Place) -> AskResult:
         run, key = self.db.execute, (ask.campaign, ask.id)
         found = run(_PLACE_OF, key).fetchone()
         if found is not None:
             opened = run(_OPEN_ROUND, (ask.campaign,)).fetchone()
-            return Outcome(What.HAS if opened is not None and opened[0] == found[0] else What.OVER, found[0])
+            still_open = opened is not None and opened[0] == found[0]
+            return AskResult(Outcome.HAS if still_open else Outcome.OVER, found[0])
         if run(_IS_SPENT, key).fetchone() is not None:
-            return Outcome(What.SPENT)
+            return AskResult(Outcome.SPENT)
         if run(_IS_TOKEN, key).fetchone() is None:
-            return Outcome(What.UNKNOWN)
+            return AskResult(Outcome.UNKNOWN)
         opened = run(_OPEN_ROUND, (ask.campaign,)).fetchone()
         if opened is None:
-            return Outcome(What.NONE)
+            return AskResult(Outcome.NONE)
         number, held = opened
         if held + self._leases(ask.campaign, number) >= ask.batches[number]:
-            return Outcome(What.NONE)
+            return AskResult(Outcome.NONE)
         run("INSERT INTO place (campaign, id, round, until) VALUES (?, ?, ?, ?)", (*key, number, ask.until))
         self._count_lease(ask.campaign, 1)
-        return Outcome(What.PLACED, number)
+        return AskResult(Outcome.PLACED, number)
 
-    def _keep(self, ask: Keep) -> Outcome:
+    def _keep(self, ask: Keep) -> AskResult:
         run, key = self.db.execute, (ask.campaign, ask.id)
         found = run(_PLACE_OF, key).fetchone()
         if found is None or found[0] != ask.round:
             if run(_IS_SPENT, key).fetchone() is not None:
-                return Outcome(What.SPENT)
-            return Outcome(What.UNKNOWN if run(_IS_TOKEN, key).fetchone() is None else What.STRAY)
+                return AskResult(Outcome.SPENT)
+            return AskResult(Outcome.UNKNOWN if run(_IS_TOKEN, key).fetchone() is None else Outcome.STRAY)
         opened = run(_OPEN_ROUND, (ask.campaign,)).fetchone()
         if opened is None or opened[0] != ask.round:
-            return Outcome(What.OVER)
+            return AskResult(Outcome.OVER)
         new = run(
             "INSERT INTO held (campaign, round, sealed) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING 1",
             (ask.campaign, ask.round, ask.sealed),
         ).fetchone()
         if new is None:
-            return Outcome(What.COPY)
+            return AskResult(Outcome.COPY)
         run("INSERT INTO spent (campaign, id) VALUES (?, ?)", key)
         run("DELETE FROM place WHERE campaign = ? AND id = ?", key)
         run("UPDATE round SET held = held + 1 WHERE campaign = ? AND round = ?", (ask.campaign, ask.round))
         self._count_lease(ask.campaign, -1)
-        return Outcome(What.KEPT, ask.round)
+        return AskResult(Outcome.KEPT, ask.round)
 
-    def _admit(self, ask: Admit) -> Outcome:
+    def _admit(self, ask: Admit) -> AskResult:
         run, key = self.db.execute, (ask.campaign, ask.id)
         if run(_IS_TOKEN, key).fetchone() is not None:
-            return Outcome(What.HAS)
+            return AskResult(Outcome.HAS)
         if run("SELECT state FROM campaign WHERE no = ?", (ask.campaign,)).fetchone() != (OPEN,):
-            return Outcome(What.CLOSED)
+            return AskResult(Outcome.CLOSED)
         if run(_TAKE, (ask.campaign,)).fetchone() is None:
-            return Outcome(What.FULL)
+            return AskResult(Outcome.FULL)
         run("INSERT INTO token (campaign, id) VALUES (?, ?)", key)
-        return Outcome(What.KEPT)
+        return AskResult(Outcome.KEPT)
 
     def _leases(self, campaign: int, number: int) -> int:
         """Places of a round that are given out and run still; counted anew every second, because they run out."""

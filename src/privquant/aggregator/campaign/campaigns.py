@@ -37,16 +37,15 @@ from privquant.aggregator.store.operator_queries import (
     writing,
 )
 from privquant.aggregator.store.statements import CAMPAIGNS, COUNTS_FROM_LOG, for_sqlalchemy
-from privquant.errors import InvalidInput, PrivquantError
+from privquant.errors import PrivquantError
 from privquant.messages import Estimate
 from privquant.privacy.coin import real_epsilon
 from privquant.server.keys import KeyRing
-from privquant.server.token_ids import TokenIds, hash_link, hash_of
-from privquant.wire import Invite, Manifest, fingerprint, new_code, new_token, sign_manifest
+from privquant.server.token_ids import CHUNK, TokenIds, new_invites, new_link
+from privquant.wire import Manifest, fingerprint, sign_manifest
 
 MOST_INVITES = 100_000
 """In one call; ask again for more."""
-_CHUNK = 5_000  # ids a transaction, so that devices never wait long for the writer
 ERASE_SECONDS = 20.0
 """How long `delete` waits for transactions that keep deleted rows alive."""
 
@@ -203,18 +202,15 @@ class Campaigns:
 
     async def invite(self, identity: str, number_of: int, by: str) -> list[str]:
         """Fresh one-time invites. Their tokens are nowhere but in what this returns."""
-        if not 1 <= number_of <= MOST_INVITES:
-            raise InvalidInput(f"1 to {MOST_INVITES} invites can be made in one call, got {number_of}")
-        number, office, manifest = await self._open(identity)
-        tokens = [new_token() for _ in range(number_of)]
-        ids = [{"campaign": number, "id": office.id(hash_of(token))} for token in tokens]
-        for start in range(0, len(ids), _CHUNK):
+        number, token_ids, manifest = await self._open(identity)
+        ids, urls = new_invites(number_of, MOST_INVITES, token_ids, self.url, manifest)
+        for start in range(0, len(ids), CHUNK):
             async with writing(self.engine) as db:
-                await db.execute(insert(schema.token), ids[start : start + _CHUNK])
+                rows = [{"campaign": number, "id": id} for id in ids[start : start + CHUNK]]
+                await db.execute(insert(schema.token), rows)
                 if start == 0:
                     await note(db, by, "invite", identity, f"{number_of} tokens")
-        mark = fingerprint(manifest.issuer)
-        return [Invite(self.url, identity, mark, token=token).to_url() for token in tokens]
+        return urls
 
     async def open_link(
         self, identity: str, places: int, by: str, *, coded: bool = False
@@ -223,18 +219,16 @@ class Campaigns:
 
         A second call replaces both and keeps the places taken.
         """
-        if places < 1:
-            raise InvalidInput(f"an open link has at least 1 place, got {places}")
         number, _, manifest = await self._open(identity)
-        secret, code = new_token(), new_code() if coded else None
+        stored, url, code = new_link(places, coded, self.url, manifest)
         async with writing(self.engine) as db:
             table = schema.link
-            values = {"secret": hash_link(secret, code), "places": places}
+            values = {"secret": stored, "places": places}
             kept = await db.execute(update(table).where(table.c.campaign == number).values(values))
             if kept.rowcount == 0:
                 await db.execute(insert(table).values(campaign=number, taken=0, **values))
             await note(db, by, "open link", identity, f"{places} places")
-        return Invite(self.url, identity, fingerprint(manifest.issuer), link=secret).to_url(), code
+        return url, code
 
     async def pause(self, identity: str, by: str) -> None:
         """Hand out no queries. Reports to queries handed out before still count."""

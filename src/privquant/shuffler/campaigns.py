@@ -1,0 +1,170 @@
+"""What a shuffler's operator does with campaigns that were joined: list, look, invite, close, delete.
+
+Tokens are issued on this side: an aggregator that issued them could fill a batch with fakes. What is stored of a
+token is an HMAC under a secret derived from the shuffler's key; the token itself is nowhere but in the invite.
+
+The books of a shuffler: reports acknowledged to devices = held in the open round + forwarded + in rounds shown as
+dropped. An aggregator's `verify` lists the same batches by the same ids.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from privquant import wire
+from privquant.errors import InvalidInput
+from privquant.server.keys import KeyRing
+from privquant.server.token_ids import CHUNK, TokenIds, new_invites, new_link
+from privquant.shuffler.database import CAMPAIGN_TABLES, CLOSED, OPEN, transaction
+from privquant.shuffler.round_states import OVER, State
+from privquant.wire.shuffle_promise import promise, terms_of
+
+MOST_INVITES = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A campaign as the database has it."""
+
+    no: int
+    id: str
+    envelope: bytes
+    aggregator: str
+    round_seconds: int
+    state: str
+    manifest: wire.Manifest
+
+
+def joined(db: sqlite3.Connection) -> list[Joined]:
+    """All campaigns, in the order in which they were joined."""
+    rows = db.execute("SELECT no, id, envelope, aggregator, round_seconds, state FROM campaign ORDER BY no")
+    return [Joined(no, id, bytes(e), a, s, state, _manifest_of(bytes(e))) for no, id, e, a, s, state in rows]
+
+
+def _manifest_of(envelope: bytes) -> wire.Manifest:
+    """The manifest of a stored envelope, with both signatures checked."""
+    manifest = wire.Manifest.from_dict(wire.parse_json(envelope, wire.MAX_MANIFEST)["manifest"])
+    return wire.open_envelope(envelope, campaign_id=manifest.id, key_fingerprint=wire.fingerprint(manifest.issuer))
+
+
+def find(db: sqlite3.Connection, start: str) -> Joined:
+    """The campaign whose id begins so."""
+    found = [each for each in joined(db) if start and each.id.startswith(start)]
+    if len(found) != 1:
+        raise InvalidInput(
+            f"{len(found) or 'no'} campaigns have an id that starts with {start!r}; "
+            "`privquant shuffler list` shows them"
+        )
+    return found[0]
+
+
+def token_ids_of(keys: KeyRing, manifest: wire.Manifest) -> TokenIds:
+    return TokenIds(keys.campaign_secret(terms_of(manifest).key, manifest.id))
+
+
+def invite(db: sqlite3.Connection, keys: KeyRing, campaign: Joined, number: int) -> list[str]:
+    """Fresh one-time invites. Their tokens are nowhere but in what this returns."""
+    _check_open(campaign)
+    manifest = campaign.manifest
+    address, token_ids = terms_of(manifest).address, token_ids_of(keys, manifest)
+    ids, urls = new_invites(number, MOST_INVITES, token_ids, address, manifest)
+    for start in range(0, number, CHUNK):
+        with transaction(db):
+            rows = [(campaign.no, id) for id in ids[start : start + CHUNK]]
+            db.executemany("INSERT INTO token (campaign, id) VALUES (?, ?)", rows)
+    return urls
+
+
+def open_link(
+    db: sqlite3.Connection, campaign: Joined, places: int, *, coded: bool = False
+) -> tuple[str, str | None]:
+    """One link for many, with a limit, and the code it needs if `coded`.
+
+    A second call replaces both and keeps the places taken.
+    """
+    _check_open(campaign)
+    stored, url, code = new_link(places, coded, terms_of(campaign.manifest).address, campaign.manifest)
+    with transaction(db):
+        db.execute(
+            "INSERT INTO link (campaign, secret, places, taken) VALUES (?, ?, ?, 0)"
+            " ON CONFLICT (campaign) DO UPDATE SET secret = excluded.secret, places = excluded.places",
+            (campaign.no, stored, places),
+        )
+    return url, code
+
+
+def _check_open(campaign: Joined) -> None:
+    if campaign.state != OPEN:
+        raise InvalidInput("the campaign is closed here")
+
+
+def close(db: sqlite3.Connection, campaign: Joined) -> None:
+    """Take no more reports. The server drops the open round and still forwards full ones."""
+    with transaction(db):
+        db.execute("UPDATE campaign SET state = ? WHERE no = ?", (CLOSED, campaign.no))
+
+
+def check_deletable(db: sqlite3.Connection, campaign: Joined) -> None:
+    rows = db.execute("SELECT state FROM round WHERE campaign = ?", (campaign.no,)).fetchall()
+    if campaign.state != CLOSED or any(state not in OVER for (state,) in rows):
+        raise InvalidInput("only a closed campaign whose rounds are all over can be erased")
+
+
+def delete(db: sqlite3.Connection, campaign: Joined) -> None:
+    """Erase a campaign that may be deleted: tokens, rounds, everything."""
+    with transaction(db):
+        for table in CAMPAIGN_TABLES:
+            db.execute(f"DELETE FROM {table} WHERE campaign = ?", (campaign.no,))
+        db.execute("DELETE FROM campaign WHERE no = ?", (campaign.no,))
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def shown(db: sqlite3.Connection, campaign: Joined) -> dict[str, Any]:
+    """One campaign as JSON: every round with its state, its number and its batch's id."""
+
+    def rows_of(columns: str, table: str, order: str = "1") -> list[Any]:
+        return db.execute(
+            f"SELECT {columns} FROM {table} WHERE campaign = ? ORDER BY {order}", (campaign.no,)
+        ).fetchall()
+
+    terms = terms_of(campaign.manifest)
+    rounds = [
+        {
+            "round": number,
+            "state": state,
+            "reports": held,
+            "needed": terms.rounds[number].batch,
+            "extended": bool(extended),
+            "batch": batch,
+            "closes": None if state in OVER else closes,
+        }
+        for number, state, held, extended, batch, closes in rows_of(
+            "round, state, held, extended, batch, closes", "round"
+        )
+    ]
+    over = campaign.state == OPEN and time.time() >= campaign.manifest.deadline
+    link = rows_of("places, taken", "link")
+    return {
+        "id": campaign.id,
+        "measurement": campaign.manifest.measurement,
+        "question": campaign.manifest.question,
+        "state": "over" if over else campaign.state,
+        "aggregator": campaign.aggregator,
+        "tokens": rows_of("count(*)", "token")[0][0],
+        "acknowledged": rows_of("count(*)", "spent")[0][0],
+        "forwarded": sum(row["reports"] for row in rounds if row["state"] == State.FORWARDED),
+        "dropped": sum(row["reports"] for row in rounds if row["state"] == State.DROPPED),
+        "waiting": sum(row["reports"] for row in rounds if row["state"] not in OVER),
+        "open_link": {"places": link[0][0], "taken": link[0][1]} if link else None,
+        "planned_rounds": len(terms.rounds),
+        "rounds": rounds,
+        "incidents": [
+            {"round": number, "what": what, "evidence": None if evidence is None else json.loads(evidence)}
+            for number, what, evidence in rows_of("round, what, evidence", "incident", "no")
+        ],
+        "privacy": str(promise(campaign.manifest)),
+    }
