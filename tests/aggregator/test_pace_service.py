@@ -114,7 +114,7 @@ class Held:
         line.close()
 
     def late_has_a_query(self) -> bool:
-        late = self.scene.office(self.campaign).id(bytes.fromhex(wire.token_hash(self.late)))
+        late = self.scene.tickets(self.campaign).id(bytes.fromhex(wire.token_hash(self.late)))
         return late in self.scene.stored(self.campaign).pinned
 
 

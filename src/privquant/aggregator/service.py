@@ -23,7 +23,7 @@ from privquant.aggregator.operators.history import History
 from privquant.aggregator.operators.live import Live
 from privquant.aggregator.operators.picture import picture
 from privquant.aggregator.settings import Settings
-from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, DeviceStore, Unavailable, What
+from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, DeviceStore, Outcome, Unavailable
 from privquant.aggregator.store.migrate import migrate, open_engine
 from privquant.aggregator.store.operator_queries import manifest_of
 from privquant.aggregator.store.sqlite import SqliteDeviceStore
@@ -178,7 +178,7 @@ class Service(Repeating):
         metrics.commits.observe(time.perf_counter() - started)
         metrics.groups.observe(len(asks))
         metrics.waiting.set(self.group.waiting)
-        if self._leads and any(outcome.what is What.COUNTED for outcome in outcomes):
+        if self._leads and any(result.outcome is Outcome.COUNTED for result in outcomes):
             self.turns.counted()
         return outcomes
 

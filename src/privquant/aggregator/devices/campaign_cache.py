@@ -13,7 +13,7 @@ from secrets import SystemRandom
 from privquant.aggregator import metrics
 from privquant.aggregator.devices.pace import Crowd
 from privquant.aggregator.devices.refusal_tally import RefusalTally
-from privquant.aggregator.devices.tickets import TicketOffice
+from privquant.aggregator.devices.tickets import Tickets
 from privquant.aggregator.store.base import CampaignRow, DeviceStore, Published
 from privquant.aggregator.store.operator_queries import manifest_of
 from privquant.messages import Query
@@ -31,7 +31,7 @@ class CampaignView:
         self.id = row.id
         self.envelope = row.envelope
         self.manifest = manifest_of(row.envelope)
-        self.office = TicketOffice(keys.campaign_secret(self.manifest.issuer, row.id), self.manifest.flip_threshold)
+        self.tickets = Tickets(keys.campaign_secret(self.manifest.issuer, row.id), self.manifest.flip_threshold)
         self.state = row.state
         self.share = row.pace
         self.crowd = Crowd()

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from privquant import wire
 from privquant.aggregator import metrics
-from privquant.aggregator.store.base import Ask, AskResult, Spend, What
+from privquant.aggregator.store.base import Ask, AskResult, Outcome, Spend
 from privquant.server.group_commit import GroupCommit
 from privquant.server.replies import Reply, RequestRefused
 
@@ -31,8 +31,8 @@ FORGED = 64
 """Forged reports in a batch, at least, before the rest of it is left unread."""
 
 
-class BatchDesk:
-    """Takes the batches of one process. counted: notes an outcome, and says whether the report was new."""
+class ReportBatches:
+    """Takes the batches of one process. counted: notes a result, and says whether the report was new."""
 
     def __init__(self, group: GroupCommit[Ask, AskResult], counted: Callable[[AskResult], bool]) -> None:
         self._group = group
@@ -72,11 +72,11 @@ class BatchDesk:
                     results[place] = _result(error.code)
 
         await _resting(look)
-        for place, outcome in zip(places, await self._group.put_all(asks), strict=True):
-            if outcome.what is What.CLOSED:
+        for place, result in zip(places, await self._group.put_all(asks), strict=True):
+            if result.outcome is Outcome.CLOSED:
                 results[place] = _result("campaign-closed")
             else:
-                results[place] = {"status": 201 if self._counted(outcome) else 200}
+                results[place] = {"status": 201 if self._counted(result) else 200}
         return results
 
 

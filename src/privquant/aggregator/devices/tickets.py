@@ -35,7 +35,7 @@ class Unreadable(PrivquantError):
     """A stored box that this campaign's secret does not open: the key folder is not the one that wrote it."""
 
 
-class TicketOffice(TokenIds):
+class Tickets(TokenIds):
     """The tickets of one campaign. `coin` is the manifest's, the only one its queries may carry."""
 
     def __init__(self, secret: bytes, coin: int) -> None:
@@ -57,7 +57,7 @@ class TicketOffice(TokenIds):
         return base64.urlsafe_b64encode(packed + self._mac(token_hash, packed)).rstrip(b"=").decode("ascii")
 
     def read(self, token_hash: bytes, ticket: str) -> Query | None:
-        """The query of a ticket, or None if this office never gave it to this token."""
+        """The query of a ticket, or None if this campaign never gave it to this token."""
         try:
             data = base64.urlsafe_b64decode(ticket + "=" * (-len(ticket) % 4))
         except binascii.Error:

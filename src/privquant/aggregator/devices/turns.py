@@ -21,7 +21,7 @@ from privquant.aggregator import metrics
 from privquant.aggregator.devices.campaign_cache import CampaignCache, CampaignView
 from privquant.aggregator.devices.pace import Pace, at_a_time
 from privquant.aggregator.devices.waiting_room import REST, Seat, WaitingRoom
-from privquant.aggregator.store.base import Admit, Ask, AskResult, DeviceStore, Pin, What
+from privquant.aggregator.store.base import Admit, Ask, AskResult, DeviceStore, Outcome, Pin
 from privquant.server.group_commit import GroupCommit
 from privquant.server.replies import RequestRefused
 from privquant.server.request_bodies import Hangup
@@ -60,25 +60,25 @@ class Turns:
         if view.share == 0:
             return await self._group.put(await ask(None))
         now = time.time()
-        turn = view.crowd.is_new(token) or view.crowd.may_try(token, view.office.phase(hashed), now)
+        turn = view.crowd.is_new(token) or view.crowd.may_try(token, view.tickets.phase(hashed), now)
         # Who has a query gets it again. A place that is free is for those held, if there are any.
         may_take = turn and view.no not in self._room
         result = await self._group.put(await ask(Pace(view.share, view.known, may_take)))
-        if result.what is not What.WAIT:
+        if result.outcome is not Outcome.WAIT:
             return self._served(view, token, result)
-        phase = view.office.phase(hashed)
+        phase = view.tickets.phase(hashed)
         if turn and not self._closed:
             view.crowd.wait(token, phase, now, tried=True)
             begun = view.crowd.turn(phase, now)
-            result = await self._held(view, Seat(view.no, begun, view.office.lot(hashed, begun)), ask, gone)
-        if result.what is What.WAIT:
+            result = await self._held(view, Seat(view.no, begun, view.tickets.lot(hashed, begun)), ask, gone)
+        if result.outcome is Outcome.WAIT:
             left = view.crowd.wait(token, phase, time.time(), tried=False)
             raise RequestRefused("not-yet", _CROWD, retry_after=left)
         return self._served(view, token, result)
 
     def _served(self, view: CampaignView, token: bytes, result: AskResult) -> AskResult:
         waited = view.crowd.leave(token, time.time())
-        if result.what is What.PINNED:
+        if result.outcome is Outcome.PINNED:
             metrics.waits.observe(waited)
         return result
 
@@ -88,12 +88,12 @@ class Turns:
                 result = await self._group.put(await ask(Pace(view.share, view.known)))
             finally:
                 self._room.answered(seat)
-            if result.what is not What.WAIT:
+            if result.outcome is not Outcome.WAIT:
                 return result
             seat.rests = time.time() + REST
         if seat.asking:
             self._room.answered(seat)
-        return AskResult(What.WAIT)
+        return AskResult(Outcome.WAIT)
 
     async def _called(self, view: CampaignView, seat: Seat, gone: Gone | None) -> bool:
         """Wait; whether it is called, and not that its time is over or the room was full."""

@@ -41,7 +41,7 @@ from privquant.messages import Query
 from privquant.server.causes import Unavailable as Unavailable
 
 
-class What(Enum):
+class Outcome(Enum):
     PINNED = auto()
     HAS = auto()
     SPENT = auto()
@@ -88,21 +88,21 @@ Ask = Pin | Spend | Admit
 
 @dataclass(slots=True)
 class AskResult:
-    what: What
+    outcome: Outcome
     box: bytes | None = None
 
 
 def not_pinned(ask: Pin, spent: bool, box: bytes | None, claim: int | None) -> AskResult:
     """The outcome of a Pin that gave nothing, by what the tables say of the token."""
     if spent:
-        return AskResult(What.SPENT)
+        return AskResult(Outcome.SPENT)
     if box is not None:
-        return AskResult(What.HAS, box)
+        return AskResult(Outcome.HAS, box)
     if claim is None:
-        return AskResult(What.UNKNOWN)
+        return AskResult(Outcome.UNKNOWN)
     if claim < 0:
-        return AskResult(What.EXPIRED)
-    return AskResult(What.NONE if ask.box is None else What.WAIT)
+        return AskResult(Outcome.EXPIRED)
+    return AskResult(Outcome.NONE if ask.box is None else Outcome.WAIT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,10 @@ from privquant.aggregator.store.base import (
     AskResult,
     DeviceStore,
     Erasure,
+    Outcome,
     Pin,
     Spend,
     Unavailable,
-    What,
     not_pinned,
     published_rows,
 )
@@ -273,7 +273,7 @@ class PostgresDeviceStore(DeviceStore):
             key = (ask.campaign, ask.id)
             if key in made:
                 first = offers[key] is ask
-                outcomes[i] = AskResult(What.PINNED if first else What.HAS, offers[key].box)
+                outcomes[i] = AskResult(Outcome.PINNED if first else Outcome.HAS, offers[key].box)
             else:
                 row = known[key]
                 outcomes[i] = not_pinned(ask, row["spent"], row["box"], row["claim"])
@@ -308,30 +308,30 @@ class PostgresDeviceStore(DeviceStore):
         counted = {id(ask) for ask in fresh}
         for i, ask in spends:
             if outcomes[i] is None:
-                outcomes[i] = AskResult(What.COUNTED if id(ask) in counted else What.SPENT)
+                outcomes[i] = AskResult(Outcome.COUNTED if id(ask) in counted else Outcome.SPENT)
         if over:
             known = await self._known(db, [(a.campaign, a.id) for _, a in over])
             for i, ask in over:
-                outcomes[i] = AskResult(What.SPENT if known[(ask.campaign, ask.id)]["spent"] else What.CLOSED)
+                outcomes[i] = AskResult(Outcome.SPENT if known[(ask.campaign, ask.id)]["spent"] else Outcome.CLOSED)
 
     async def _claim(self, db: Any, ask: Admit, state: str | None, traffic: Traffic) -> AskResult:
         key = (ask.campaign, ask.id)
         known = (await self._known(db, [key]))[key]
         if known["claim"] is not None and known["claim"] >= 0:
-            return AskResult(What.HAS)
+            return AskResult(Outcome.HAS)
         if state != "open":
-            return AskResult(What.CLOSED)
+            return AskResult(Outcome.CLOSED)
         if await db.fetchval(_IS_FULL, ask.campaign):
-            return AskResult(What.WAIT if await db.fetchval(_MAY_EXPIRE, ask.campaign) else What.FULL)
+            return AskResult(Outcome.WAIT if await db.fetchval(_MAY_EXPIRE, ask.campaign) else Outcome.FULL)
         if ask.pace is not None and ask.pace.places(*traffic[ask.campaign]) < 1:
-            return AskResult(What.WAIT)
+            return AskResult(Outcome.WAIT)
         if await db.fetchval(_ADMIT, ask.campaign, ask.id, ask.term) is None:
-            return AskResult(What.HAS)
+            return AskResult(Outcome.HAS)
         await db.execute(_TAKE, ask.campaign)
         if ask.pace is not None:
             await db.execute(_TAKE_OFF, *key)
             traffic[ask.campaign][1] += 1
-        return AskResult(What.COUNTED)
+        return AskResult(Outcome.COUNTED)
 
     async def tick(self, minute: int) -> None:
         if not (await self._read(sql.TICK_DUE, minute))[0][0]:

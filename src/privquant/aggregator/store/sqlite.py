@@ -19,10 +19,10 @@ from privquant.aggregator.store.base import (
     AskResult,
     DeviceStore,
     Erasure,
+    Outcome,
     Pin,
     Spend,
     Unavailable,
-    What,
     not_pinned,
     published_rows,
 )
@@ -171,14 +171,14 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
         counted: list[Spend] = []
         for ask in asks:
             if isinstance(ask, Spend):
-                outcome = self._spend(ask, states[ask.campaign])
-                if outcome.what is What.COUNTED:
+                result = self._spend(ask, states[ask.campaign])
+                if result.outcome is Outcome.COUNTED:
                     counted.append(ask)
             elif isinstance(ask, Pin):
-                outcome = self._pin(ask)
+                result = self._pin(ask)
             else:
-                outcome = self._claim(ask, states[ask.campaign])
-            outcomes.append(outcome)
+                result = self._claim(ask, states[ask.campaign])
+            outcomes.append(result)
         self.db.executemany(_UNPIN, [(ask.campaign, ask.id) for ask in counted])
         self._traffic.write()
         self._random.shuffle(counted)
@@ -189,11 +189,11 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
     def _spend(self, ask: Spend, state: str | None) -> AskResult:
         key = (ask.campaign, ask.id)
         if state not in ("open", "paused"):
-            return AskResult(What.SPENT if self._known(key)[0] else What.CLOSED)
+            return AskResult(Outcome.SPENT if self._known(key)[0] else Outcome.CLOSED)
         if not self.db.execute(_SPEND, key).rowcount:
-            return AskResult(What.SPENT)
+            return AskResult(Outcome.SPENT)
         self._traffic.land(*key)
-        return AskResult(What.COUNTED)
+        return AskResult(Outcome.COUNTED)
 
     def _pin(self, ask: Pin) -> AskResult:
         key = (ask.campaign, ask.id)
@@ -204,7 +204,7 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
                     self.db.execute(_KEEP, key)
                 if ask.pace is not None:
                     self._traffic.take_off(*key)
-                return AskResult(What.PINNED, ask.box)
+                return AskResult(Outcome.PINNED, ask.box)
         return not_pinned(ask, *self._known(key))
 
     def _known(self, key: tuple[int, bytes]) -> Any:
@@ -215,18 +215,18 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
         run, key = self.db.execute, (ask.campaign, ask.id)
         _, _, claim = self._known(key)
         if claim is not None and claim >= 0:
-            return AskResult(What.HAS)
+            return AskResult(Outcome.HAS)
         if state != "open":
-            return AskResult(What.CLOSED)
+            return AskResult(Outcome.CLOSED)
         if run(_IS_FULL, (ask.campaign,)).fetchone()[0]:
-            return AskResult(What.WAIT if run(_MAY_EXPIRE, (ask.campaign,)).fetchone()[0] else What.FULL)
+            return AskResult(Outcome.WAIT if run(_MAY_EXPIRE, (ask.campaign,)).fetchone()[0] else Outcome.FULL)
         if not self._traffic.has_place(*key, ask.pace):
-            return AskResult(What.WAIT)
+            return AskResult(Outcome.WAIT)
         run(_TAKE, (ask.campaign,))
         run(_ADMIT, (*key, ask.term))
         if ask.pace is not None:
             self._traffic.take_off(*key)
-        return AskResult(What.COUNTED)
+        return AskResult(Outcome.COUNTED)
 
     async def tick(self, minute: int) -> None:
         if not (await self._read(sql.TICK_DUE, minute))[0][0]:
