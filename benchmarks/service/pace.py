@@ -35,7 +35,7 @@ import numpy as np
 from privquant import lab
 from privquant._numba import runs_compiled
 from privquant.aggregator.campaign.local_protocol import CampaignProtocol, campaign_options
-from privquant.aggregator.devices.pace import LONGEST_PERIOD, Crowd, Pace, at_a_time
+from privquant.aggregator.devices.admission_rules import LONGEST_PERIOD, Crowd, Pace, at_a_time
 from privquant.aggregator.devices.waiting_room import Seat, WaitingRoom
 from privquant.aggregator.operators.accounts import add_operator
 from privquant.aggregator.settings import Settings

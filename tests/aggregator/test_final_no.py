@@ -20,9 +20,9 @@ from fleet import campaign_form, tokens_of
 
 from privquant import wire
 from privquant.aggregator.campaign.campaigns import Campaigns
+from privquant.aggregator.devices.admission import Turns
 from privquant.aggregator.devices.campaign_cache import CampaignCache, CampaignView
 from privquant.aggregator.devices.routes import DeviceRoutes
-from privquant.aggregator.devices.turns import Turns
 from privquant.aggregator.operators.forms import CampaignForm
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema

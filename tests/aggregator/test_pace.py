@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from privquant.aggregator.devices import waiting_room
-from privquant.aggregator.devices.pace import (
+from privquant.aggregator.devices.admission_rules import (
     HOLD,
     LONGEST_PERIOD,
     MOST_HELD,

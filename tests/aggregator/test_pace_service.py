@@ -14,7 +14,7 @@ from fleet import Connection
 from scene import Scene
 
 from privquant import wire
-from privquant.aggregator.devices.pace import FLOOR
+from privquant.aggregator.devices.admission_rules import FLOOR
 from privquant.device import Device, Policy, Rule, Transport
 from privquant.domain import Integers
 

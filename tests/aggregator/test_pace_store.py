@@ -17,7 +17,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, func, insert, select, text
 
-from privquant.aggregator.devices.pace import FLOOR, Pace
+from privquant.aggregator.devices.admission_rules import FLOOR, Pace
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema
@@ -207,7 +207,7 @@ def test_a_campaign_that_ran_before_there_was_a_pace_runs_on_without_one(
 RACER = """
 import asyncio, sys
 from pathlib import Path
-from privquant.aggregator.devices.pace import Pace
+from privquant.aggregator.devices.admission_rules import Pace
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import postgres, sqlite

@@ -13,10 +13,10 @@ from privquant.aggregator.campaign.campaigns import Campaigns, WrongState
 from privquant.aggregator.campaign.publisher import Publisher
 from privquant.aggregator.campaign.retention import Retention
 from privquant.aggregator.campaign.snapshots import Snapshots
+from privquant.aggregator.devices.admission import Turns
 from privquant.aggregator.devices.campaign_cache import CampaignCache
 from privquant.aggregator.devices.routes import DeviceRoutes
 from privquant.aggregator.devices.shuffled_batches import BatchRoutes
-from privquant.aggregator.devices.turns import Turns
 from privquant.aggregator.operators.campaign_metrics import CampaignMetrics
 from privquant.aggregator.operators.estimator import Estimator
 from privquant.aggregator.operators.history import History

@@ -11,7 +11,7 @@ import time
 from secrets import SystemRandom
 
 from privquant.aggregator import metrics
-from privquant.aggregator.devices.pace import Crowd
+from privquant.aggregator.devices.admission_rules import Crowd
 from privquant.aggregator.devices.refusal_tally import RefusalTally
 from privquant.aggregator.devices.tickets import Tickets
 from privquant.aggregator.store.base import CampaignRow, DeviceStore, Published

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from privquant import wire
 from privquant.aggregator import metrics
+from privquant.aggregator.devices.admission import Gone, Turns
+from privquant.aggregator.devices.admission_rules import Pace
 from privquant.aggregator.devices.campaign_cache import CampaignCache, CampaignView
-from privquant.aggregator.devices.pace import Pace
 from privquant.aggregator.devices.report_batches import ReportBatches
-from privquant.aggregator.devices.turns import Gone, Turns
 from privquant.aggregator.operators.forms import CAMPAIGN_ID, IN_WORDS
 from privquant.aggregator.store.base import Admit, Ask, AskResult, Outcome, Pin, Spend, Unavailable
 from privquant.server.group_commit import GroupCommit

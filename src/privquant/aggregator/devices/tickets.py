@@ -22,7 +22,7 @@ import struct
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from privquant.aggregator.devices.pace import LONGEST_PERIOD
+from privquant.aggregator.devices.admission_rules import LONGEST_PERIOD
 from privquant.errors import PrivquantError
 from privquant.messages import Query
 from privquant.server.token_ids import TokenIds

@@ -19,7 +19,7 @@ from collections import Counter
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, nsmallest
 
-from privquant.aggregator.devices.pace import HOLD, MOST_HELD, WINDOW
+from privquant.aggregator.devices.admission_rules import HOLD, MOST_HELD, WINDOW
 
 REST = 0.2
 """Seconds for which who was called in vain is not called again."""

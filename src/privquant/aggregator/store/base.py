@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from privquant.aggregator.devices.pace import Pace
+from privquant.aggregator.devices.admission_rules import Pace
 from privquant.aggregator.store import statements as sql
 from privquant.messages import Query
 from privquant.server.causes import Unavailable as Unavailable

@@ -11,7 +11,7 @@ from pathlib import Path
 from secrets import SystemRandom
 from typing import Any
 
-from privquant.aggregator.devices.pace import Pace
+from privquant.aggregator.devices.admission_rules import Pace
 from privquant.aggregator.store import statements as sql
 from privquant.aggregator.store.base import (
     Admit,

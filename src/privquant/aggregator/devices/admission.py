@@ -18,8 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from privquant.aggregator import metrics
+from privquant.aggregator.devices.admission_rules import Pace, at_a_time
 from privquant.aggregator.devices.campaign_cache import CampaignCache, CampaignView
-from privquant.aggregator.devices.pace import Pace, at_a_time
 from privquant.aggregator.devices.waiting_room import REST, Seat, WaitingRoom
 from privquant.aggregator.store.base import Admit, Ask, AskResult, DeviceStore, Outcome, Pin
 from privquant.server.group_commit import GroupCommit
