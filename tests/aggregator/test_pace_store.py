@@ -17,7 +17,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, func, insert, select, text
 
-from privquant.aggregator.devices.admission_rules import FLOOR, Pace
+from privquant.aggregator.devices.admission_rules import FLOOR, InFlightLimit
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema
@@ -27,7 +27,7 @@ from privquant.aggregator.store.operator_queries import writing
 from privquant.messages import Query
 
 ASKED = Query(10, 4961093570831980854)
-AT_FIRST = Pace(0.1, 0)
+AT_FIRST = InFlightLimit(0.1, 0)
 P, H, W = Outcome.PINNED, Outcome.HAS, Outcome.WAIT
 
 
@@ -79,8 +79,8 @@ def name(k: int) -> bytes:
     return b"t%d" % k
 
 
-def pin(k: int, pace: Pace | None = AT_FIRST) -> Pin:
-    return Pin(1, name(k), b"box%d" % k, 99, pace)
+def pin(k: int, limit: InFlightLimit | None = AT_FIRST) -> Pin:
+    return Pin(1, name(k), b"box%d" % k, 99, limit)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -102,10 +102,10 @@ def test_a_report_frees_its_place_when_the_queries_follow_from_it(bench: Bench) 
     spends = [Spend(1, name(k), ASKED, 1) for k in range(3)]
     assert bench.commit(*spends, pin(10)) == [Outcome.COUNTED] * 3 + [W]
     assert bench.commit(pin(10)) == [W]
-    follows = Pace(0.1, 3)
+    follows = InFlightLimit(0.1, 3)
     assert bench.commit(*[pin(k, follows) for k in (10, 11, 12, 13)]) == [P, P, P, W]
-    assert bench.commit(pin(14, Pace(0.1, 2))) == [W]  # of a process that has not seen the newest queries
-    assert bench.commit(*[pin(k, Pace(1.0, 40)) for k in range(20, 70)]).count(P) == 40 - FLOOR
+    assert bench.commit(pin(14, InFlightLimit(0.1, 2))) == [W]  # of a process that has not seen the newest queries
+    assert bench.commit(*[pin(k, InFlightLimit(1.0, 40)) for k in range(20, 70)]).count(P) == 40 - FLOOR
 
 
 def test_who_stays_away_frees_its_place_at_the_second_tick_and_may_still_report(bench: Bench) -> None:
@@ -120,7 +120,7 @@ def test_who_stays_away_frees_its_place_at_the_second_tick_and_may_still_report(
 
 def test_who_has_no_turn_gets_its_ticket_again_and_no_other(bench: Bench) -> None:
     bench.commit(pin(0))
-    waits = Pace(0.1, 0, turn=False)
+    waits = InFlightLimit(0.1, 0, take=False)
     assert bench.commit(pin(0, waits), pin(1, waits)) == [H, W]
 
 
@@ -128,7 +128,7 @@ def test_claims_take_places_of_the_pace_and_their_queries_no_second_one(bench: B
     claims = [Admit(1, b"c%d" % k, 50, AT_FIRST) for k in range(10)]
     assert bench.commit(*claims) == [Outcome.COUNTED] * FLOOR + [W, W]
     assert bench.commit(pin(0)) == [W]
-    without_turn = Pace(0.1, 0, turn=False)
+    without_turn = InFlightLimit(0.1, 0, take=False)
     assert bench.commit(*[Pin(1, b"c%d" % k, b"box", 99, without_turn) for k in range(FLOOR)]) == [P] * FLOOR
     assert bench.commit(pin(0)) == [W]
     assert bench.link_taken() == FLOOR
@@ -207,7 +207,7 @@ def test_a_campaign_that_ran_before_there_was_a_pace_runs_on_without_one(
 RACER = """
 import asyncio, sys
 from pathlib import Path
-from privquant.aggregator.devices.admission_rules import Pace
+from privquant.aggregator.devices.admission_rules import InFlightLimit
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import postgres, sqlite
@@ -223,12 +223,12 @@ async def main():
     given = 0
     if twin:  # looks first, outside of the transaction that gives
         heard, flying = (await store._read(postgres.sql.IN_FLIGHT, 1))[0]
-        left = Pace(0.1, 0).places(heard, flying)
+        left = InFlightLimit(0.1, 0).slots(heard, flying)
         await asyncio.sleep(0.2)
         asks = [Pin(1, b"t%d" % (4 * k + racer), b"box", 99) for k in range(left)]
         given = [result.outcome for result in await store.commit(asks)].count(Outcome.PINNED)
     for k in range(0 if twin else 60):
-        asks = [Pin(1, b"t%d" % (4 * (k + j) + racer), b"box", 99, Pace(0.1, 0)) for j in range(3)]
+        asks = [Pin(1, b"t%d" % (4 * (k + j) + racer), b"box", 99, InFlightLimit(0.1, 0)) for j in range(3)]
         given += [result.outcome for result in await store.commit(asks)].count(Outcome.PINNED)
     print(given, flush=True)
     await store.close()

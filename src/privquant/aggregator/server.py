@@ -130,7 +130,7 @@ class _Server(ServiceServer):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._service.live.end_streams()  # else they would be waited for, as would those who wait for a place
-        self._service.turns.let_go()
+        self._service.admission.let_go()
         await super().shutdown(sockets)
 
     async def end_beside(self) -> None:

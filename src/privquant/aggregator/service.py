@@ -13,7 +13,7 @@ from privquant.aggregator.campaign.campaigns import Campaigns, WrongState
 from privquant.aggregator.campaign.publisher import Publisher
 from privquant.aggregator.campaign.retention import Retention
 from privquant.aggregator.campaign.snapshots import Snapshots
-from privquant.aggregator.devices.admission import Turns
+from privquant.aggregator.devices.admission import Admission
 from privquant.aggregator.devices.campaign_cache import CampaignCache
 from privquant.aggregator.devices.routes import DeviceRoutes
 from privquant.aggregator.devices.shuffled_batches import BatchRoutes
@@ -84,21 +84,21 @@ class Service(Repeating):
             behind=self.settings.snapshot_reports,
             waiting=self.cache.waiting,
         )
-        self.turns = Turns(self.cache, self.group, self.store, alone=not self.settings.database)
+        self.admission = Admission(self.cache, self.group, self.store, alone=not self.settings.database)
         self.devices = DeviceRoutes(
-            self.cache, self.group, self.turns, self.store.link_secret, self.settings.lease_minutes
+            self.cache, self.group, self.admission, self.store.link_secret, self.settings.lease_minutes
         )
         self.batches = BatchRoutes(self.engine, self.cache, self.keys, self._round_over.set)
         self._announcer = Announcer(self.engine, self.keys, self.health)
         self._snapshots = Snapshots(self.engine, self.settings.snapshot_reports, _SNAPSHOT)
-        self._publisher = Publisher(self.store, self.turns.published, self._snapshots.advance)
+        self._publisher = Publisher(self.store, self.admission.published, self._snapshots.advance)
         self._estimator = Estimator()
         history = History(self.engine, self._estimator)
         self.live = Live(partial(picture, self.campaigns, self._estimator), history)
         self.group.start()
         self._repeat("refresh", self.settings.refresh, self.cache.refresh)
         self._repeat("publish", _BREATH, self._publish)
-        self._repeat("places", _BREATH, self.turns.look)
+        self._repeat("slots", _BREATH, self.admission.look)
         self._repeat("announce", 0.01, self._announce)
         self._repeat("seal", _SEAL, self._seal)
         self._repeat("history", _HISTORY, history.note)
@@ -179,15 +179,15 @@ class Service(Repeating):
         metrics.groups.observe(len(asks))
         metrics.waiting.set(self.group.waiting)
         if self._leads and any(result.outcome is Outcome.COUNTED for result in outcomes):
-            self.turns.counted()
+            self.admission.counted()
         return outcomes
 
     async def _publish(self) -> None:
         """In its time, or as soon as those who are held wait for it."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.settings.publish):
-                await self.turns.hungry.wait()
-        self.turns.hungry.clear()
+                await self.admission.publish_now.wait()
+        self.admission.publish_now.clear()
         self._leads = await self._publisher.turn()
         if not self._leads:
             await asyncio.sleep(1.0)

@@ -1,12 +1,17 @@
-"""Turns: an ask that needs a place of the pace gets it now, or when one opens soon, or is told when to come.
+"""Admission: a request that needs a slot gets one now, or is held until one opens, or is told when to come back.
 
-A request whose token has its turn and finds no place sits down in the waiting room until the turn's hold is over.
-Places open when the next queries are published or somebody stays away; this process looks whenever it has published
-or, as the one that publishes, counted reports itself, and every `_LOOK` seconds for what others did, but only while
-somebody is held. Where those held wait for queries that follow from what was heard, the publisher is told not to
-wait for its time.
+The rules, and the figures that justify them, are in `admission_rules`; here are the clock, the event loop and the
+store. A free slot goes to the requests that are held, if there are any, and only then to one that has just arrived.
+
+Slots open when the next queries are published, or when a device that was asked stays away. A process looks for
+them when it has published, when it has counted reports as the one that publishes, and every `_LOOK` seconds while
+it holds requests. When held requests wait for queries that follow from what was counted, `publish_now` is set.
 
 A held request ends when its client hangs up, when the campaign is paused or closed, and when the server stops.
+
+Other bounds of this server, which hold whoever asks: a connection's silence and header (server/connections), the
+size, time and memory of bodies (server/request_bodies), the asks that wait for the store (server/group_commit), and
+the share of the time that batches of reports may take (report_batches).
 """
 
 from __future__ import annotations
@@ -15,29 +20,43 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from privquant.aggregator import metrics
-from privquant.aggregator.devices.admission_rules import Pace, at_a_time
+from privquant.aggregator.devices.admission_rules import HOLD, HeldRequest, HeldRequests, InFlightLimit, at_a_time
 from privquant.aggregator.devices.campaign_cache import CampaignCache, CampaignView
-from privquant.aggregator.devices.waiting_room import REST, Seat, WaitingRoom
 from privquant.aggregator.store.base import Admit, Ask, AskResult, DeviceStore, Outcome, Pin
 from privquant.server.group_commit import GroupCommit
 from privquant.server.replies import RequestRefused
 from privquant.server.request_bodies import Hangup
 
 _LOOK = 0.05
-_CROWD = "Many want to answer now. Everybody has a turn, and yours comes"
+_NOT_YET = "Many want to answer now. Everybody has a turn, and yours comes"
+_WAIT = AskResult(Outcome.WAIT)
 
-Gone = Callable[[], Awaitable[None]]
+HungUp = Callable[[], Awaitable[None]]
 """Returns when the client has hung up."""
-AskFor = Callable[[Pace | None], Awaitable[Pin | Admit]]
-"""What is asked of the store under this pace."""
+AskUnder = Callable[[InFlightLimit | None], Awaitable[Pin | Admit]]
+"""What is asked of the store under this limit."""
 
 
 @dataclass(eq=False)
-class Turns:
-    """Who is asked next, of those who came to this process. alone: whether no other serves these campaigns."""
+class _Held(HeldRequest):
+    ask: AskUnder
+    result: asyncio.Future[AskResult] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    def end(self, result: AskResult = _WAIT) -> None:
+        if not self.result.done():
+            self.result.set_result(result)
+
+    def fail(self, error: Exception) -> None:
+        if not self.result.done():
+            self.result.set_exception(error)
+
+
+@dataclass(eq=False)
+class Admission:
+    """Admits the requests that came to this process. alone: whether no other process serves these campaigns."""
 
     _cache: CampaignCache
     _group: GroupCommit[Ask, AskResult]
@@ -45,96 +64,56 @@ class Turns:
     alone: bool = True
 
     def __post_init__(self) -> None:
-        self._room = WaitingRoom()
-        self._calls: dict[Seat, asyncio.Future[bool]] = {}
-        self._views: dict[int, CampaignView] = {}
+        self._held: HeldRequests[_Held] = HeldRequests()
         self._news = asyncio.Event()
         self._closed = False
-        self.hungry = asyncio.Event()
-        """Set when somebody waits for queries that follow from what was counted since the last."""
+        self.publish_now = asyncio.Event()
+        """Set when held requests wait for queries that follow from what was counted since the last."""
 
-    async def outcome(
-        self, view: CampaignView, token: bytes, hashed: bytes, ask: AskFor, gone: Gone | None
+    async def result(
+        self, view: CampaignView, token: bytes, hashed: bytes, ask: AskUnder, hung_up: HungUp | None
     ) -> AskResult:
-        """The outcome of an ask that needs a place; `RequestRefused` says when to come back."""
+        """The result of an ask that needs a slot; `RequestRefused` says when to come back."""
         if view.share == 0:
             return await self._group.put(await ask(None))
-        now = time.time()
-        turn = view.crowd.is_new(token) or view.crowd.may_try(token, view.tickets.phase(hashed), now)
-        # Who has a query gets it again. A place that is free is for those held, if there are any.
-        may_take = turn and view.no not in self._room
-        result = await self._group.put(await ask(Pace(view.share, view.known, may_take)))
-        if result.outcome is not Outcome.WAIT:
-            return self._served(view, token, result)
-        phase = view.tickets.phase(hashed)
-        if turn and not self._closed:
-            view.crowd.wait(token, phase, now, tried=True)
-            begun = view.crowd.turn(phase, now)
-            result = await self._held(view, Seat(view.no, begun, view.tickets.lot(hashed, begun)), ask, gone)
-        if result.outcome is Outcome.WAIT:
-            left = view.crowd.wait(token, phase, time.time(), tried=False)
-            raise RequestRefused("not-yet", _CROWD, retry_after=left)
-        return self._served(view, token, result)
-
-    def _served(self, view: CampaignView, token: bytes, result: AskResult) -> AskResult:
-        waited = view.crowd.leave(token, time.time())
-        if result.outcome is Outcome.PINNED:
+        # A token that already has a query gets the same one again, whatever the limit says.
+        limit = InFlightLimit(view.share, view.known, take=not self._held.waits(view))
+        found = await self._group.put(await ask(limit))
+        if found.outcome is Outcome.WAIT and not self._closed:
+            view.waiting.wait(token, time.time())
+            found = await self._hold(_Held(view, view.tickets.rank(hashed), ask), hung_up)
+        if found.outcome is Outcome.WAIT:
+            raise RequestRefused("not-yet", _NOT_YET, retry_after=view.waiting.wait(token, time.time()))
+        waited = view.waiting.leave(token, time.time())
+        if found.outcome is Outcome.PINNED:
             metrics.waits.observe(waited)
-        return result
+        return found
 
-    async def _held(self, view: CampaignView, seat: Seat, ask: AskFor, gone: Gone | None) -> AskResult:
-        while await self._called(view, seat, gone) and view.state == "open":
-            try:
-                result = await self._group.put(await ask(Pace(view.share, view.known)))
-            finally:
-                self._room.answered(seat)
-            if result.outcome is not Outcome.WAIT:
-                return result
-            seat.rests = time.time() + REST
-        if seat.asking:
-            self._room.answered(seat)
-        return AskResult(Outcome.WAIT)
-
-    async def _called(self, view: CampaignView, seat: Seat, gone: Gone | None) -> bool:
-        """Wait; whether it is called, and not that its time is over or the room was full."""
-        loop = asyncio.get_running_loop()
-        call: asyncio.Future[bool] = loop.create_future()
-        self._calls[seat], self._views[view.no] = call, view
-        goes = self._room.sit(seat)
-        if goes is not None:
-            _tell(self._calls[goes], False)
+    async def _hold(self, request: _Held, hung_up: HungUp | None) -> AskResult:
+        not_held = self._held.add(request)
+        if not_held is not None:
+            not_held.end()
         self._news.set()
-        end = loop.call_later(max(0.0, seat.until - time.time()), _tell, call, False)
-        watch = None if gone is None else asyncio.ensure_future(gone())
+        timer = asyncio.get_running_loop().call_later(HOLD, self._time_is_over, request)
+        watch = None if hung_up is None else asyncio.ensure_future(hung_up())
         if watch is not None:
-            watch.add_done_callback(lambda _: _hang_up(call))
+            watch.add_done_callback(lambda _: request.fail(Hangup()))
         try:
-            return await call
-        except BaseException:
-            if seat.asking:
-                self._room.answered(seat)
-            raise
+            return await request.result
         finally:
-            end.cancel()
+            timer.cancel()
             if watch is not None:
                 watch.cancel()
-            del self._calls[seat]
-            self._room.leave(seat)
+            self._held.remove(request)
+
+    def _time_is_over(self, request: _Held) -> None:
+        if self._held.remove(request):  # else the store is being asked for it
+            request.end()
 
     def counted(self) -> None:
         """Reports were counted by this process, which publishes what follows from them."""
-        if self._calls:
+        if self._held:
             self._news.set()
-
-    async def look(self) -> None:
-        """Wait for something that may open places, and call those held for them; to be repeated."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_LOOK if self._calls else None):
-                await self._news.wait()
-        self._news.clear()
-        self._views = {number: self._views[number] for number in self._room.campaigns}
-        for view in list(self._views.values()):
-            await self._look_at(view)
 
     async def published(self, identity: str) -> None:
         """This process has published the next queries of a campaign.
@@ -142,34 +121,42 @@ class Turns:
         Where there may be other processes it looks no sooner than they do, or those held here would come first.
         """
         await self._cache.refresh_one(identity)
-        for view in list(self._views.values()):
-            if view.id == identity and self.alone:
-                await self._look_at(view)
+        if self._held and self.alone:
+            self._news.set()
 
-    async def _look_at(self, view: CampaignView) -> None:
+    async def look(self) -> None:
+        """Wait for something that may open slots, and give them to held requests; to be repeated."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK if self._held else None):
+                await self._news.wait()
+        self._news.clear()
+        for view in self._held.campaigns:
+            await self._fill_slots(view)
+
+    async def _fill_slots(self, view: CampaignView) -> None:
         traffic = await self._store.traffic(view.no)
         if traffic.known > view.known:
             await self._cache.refresh_one(view.id)
-        pace = Pace(view.share, view.known)
+        if view.state != "open":
+            for request in self._held.take(view, len(self._held)):
+                request.end()
+            return
+        limit = InFlightLimit(view.share, view.known)
         needed = view.manifest.planned_users - max(view.taken, traffic.heard + traffic.in_flight)
-        places = min(pace.places(traffic.heard, traffic.in_flight), needed)
-        for seat in self._room.call(view.no, places, time.time()):
-            _tell(self._calls[seat], True)
+        slots = min(limit.slots(traffic.heard, traffic.in_flight), needed)
         if 2 * (traffic.heard - view.known) >= at_a_time(view.share, view.known):
-            self.hungry.set()
+            self.publish_now.set()
+        await asyncio.gather(*[self._ask_store(request, limit) for request in self._held.take(view, slots)])
+
+    async def _ask_store(self, request: _Held, limit: InFlightLimit) -> None:
+        """Another process may have been quicker, and the request ends without a query."""
+        try:
+            request.end(await self._group.put(await request.ask(limit)))
+        except Exception as error:
+            request.fail(error)
 
     def let_go(self) -> None:
-        """The server stops: who is held is told to come back, and nobody is held any more."""
+        """The server stops: held requests are told to come back, and no others are held."""
         self._closed = True
-        for call in self._calls.values():
-            _tell(call, False)
-
-
-def _tell(call: asyncio.Future[bool], called: bool) -> None:
-    if not call.done():
-        call.set_result(called)
-
-
-def _hang_up(call: asyncio.Future[bool]) -> None:
-    if not call.done():
-        call.set_exception(Hangup())
+        for request in self._held:
+            request.end()

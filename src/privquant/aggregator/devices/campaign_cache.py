@@ -11,7 +11,7 @@ import time
 from secrets import SystemRandom
 
 from privquant.aggregator import metrics
-from privquant.aggregator.devices.admission_rules import Crowd
+from privquant.aggregator.devices.admission_rules import WaitingTokens
 from privquant.aggregator.devices.refusal_tally import RefusalTally
 from privquant.aggregator.devices.tickets import Tickets
 from privquant.aggregator.store.base import CampaignRow, DeviceStore, Published
@@ -34,7 +34,7 @@ class CampaignView:
         self.tickets = Tickets(keys.campaign_secret(self.manifest.issuer, row.id), self.manifest.flip_threshold)
         self.state = row.state
         self.share = row.pace
-        self.crowd = Crowd()
+        self.waiting = WaitingTokens()
         self.refusals = RefusalTally(row.id)
         self.known = 0
         self.taken = row.heard  # may run ahead of the store by what was being counted; see `CampaignCache.is_full`
@@ -95,15 +95,15 @@ class CampaignCache:
     def waiting(self, identity: str) -> tuple[int, float]:
         """How many wait for their turn, and how many seconds those served lately had waited, here."""
         view = self._views.get(identity)
-        return (0, 0.0) if view is None else (len(view.crowd), view.crowd.wait_seconds)
+        return (0, 0.0) if view is None else (len(view.waiting), view.waiting.wait_seconds)
 
     async def refresh(self) -> None:
         """Look at the store again, for all campaigns devices have come for."""
         if not self._views:
             return
         for view in self._views.values():
-            view.crowd.forget(time.time())
-        metrics.waiting_devices.set(sum(len(view.crowd) for view in self._views.values()))
+            view.waiting.forget(time.time())
+        metrics.waiting_devices.set(sum(len(view.waiting) for view in self._views.values()))
         rows = {row.id: row for row in await self._store.campaigns()}
         for identity, view in list(self._views.items()):
             row = rows.get(identity)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from privquant import wire
 from privquant.aggregator import metrics
-from privquant.aggregator.devices.admission import Gone, Turns
-from privquant.aggregator.devices.admission_rules import Pace
+from privquant.aggregator.devices.admission import Admission, HungUp
+from privquant.aggregator.devices.admission_rules import InFlightLimit
 from privquant.aggregator.devices.campaign_cache import CampaignCache, CampaignView
 from privquant.aggregator.devices.report_batches import ReportBatches
 from privquant.aggregator.operators.forms import CAMPAIGN_ID, IN_WORDS
@@ -44,7 +44,7 @@ class Sent:
     """A request's body, and how to find out that its client hung up."""
 
     body: bytes
-    gone: Gone | None
+    hung_up: HungUp | None
 
 
 @dataclass(eq=False)
@@ -53,7 +53,7 @@ class DeviceRoutes:
 
     _cache: CampaignCache
     _group: GroupCommit[Ask, AskResult]
-    _turns: Turns
+    _admission: Admission
     _link_of: Callable[[int], Awaitable[bytes | None]]
     _lease_minutes: int
 
@@ -68,14 +68,14 @@ class DeviceRoutes:
         }
 
     async def handle(
-        self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody, gone: Gone | None = None
+        self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody, hung_up: HungUp | None = None
     ) -> Reply:
         """One request, one reply; nothing a device sends raises. A body is read when its campaign is known.
 
-        gone: how to find out that the client hung up, where that is possible.
+        hung_up: how to find out that the client hung up, where that is possible.
         """
         try:
-            reply = await self._handle(identity, route, method, body, gone)
+            reply = await self._handle(identity, route, method, body, hung_up)
         except (RequestRefused, wire.WireError, Unavailable, KeyUnusable) as error:
             reason, reply = refusal_of(error)  # not the error: a variable with it would keep the body alive
             metrics.refusals.labels(reason).inc()
@@ -84,7 +84,7 @@ class DeviceRoutes:
         return reply
 
     async def _handle(
-        self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody, gone: Gone | None
+        self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody, hung_up: HungUp | None
     ) -> Reply:
         check_method(route, method)
         if not _ID.fullmatch(identity):
@@ -94,7 +94,7 @@ class DeviceRoutes:
             raise RequestRefused("unknown-campaign")
         if view.manifest.shuffle is not None and route != wire.MANIFEST:
             raise RequestRefused("not-found", f"this campaign is answered at {view.manifest.shuffle.address}")
-        return await self._serve[route](view, Sent(await whole(body, route.most_sent), gone))
+        return await self._serve[route](view, Sent(await whole(body, route.most_sent), hung_up))
 
     async def _manifest(self, view: CampaignView, _sent: Sent) -> Reply:
         return Reply(200, view.envelope, immutable=True)
@@ -107,10 +107,10 @@ class DeviceRoutes:
         hashed = bytes.fromhex(claim.token_hash)
         token, term = view.tickets.id(hashed), _minute() + CLAIM_MINUTES
 
-        async def ask(pace: Pace | None) -> Admit:
-            return Admit(view.no, token, term, pace)
+        async def ask(limit: InFlightLimit | None) -> Admit:
+            return Admit(view.no, token, term, limit)
 
-        result = await self._turns.outcome(view, token, hashed, ask, sent.gone)
+        result = await self._admission.result(view, token, hashed, ask, sent.hung_up)
         if result.outcome is Outcome.WAIT and view.share == 0:
             raise RequestRefused("all-places-taken", _CLAIMED, retry_after=PLACES_SECONDS)
         if result.outcome is Outcome.FULL:
@@ -130,12 +130,12 @@ class DeviceRoutes:
         token, lease = view.tickets.id(hashed), _minute() + self._lease_minutes
         query = None
 
-        async def ask(pace: Pace | None) -> Pin:
+        async def ask(limit: InFlightLimit | None) -> Pin:
             nonlocal query
             query = None if await self._nothing_new(view) else view.next_query()
-            return Pin(view.no, token, None if query is None else view.tickets.seal(hashed, query), lease, pace)
+            return Pin(view.no, token, None if query is None else view.tickets.seal(hashed, query), lease, limit)
 
-        result = await self._turns.outcome(view, token, hashed, ask, sent.gone)
+        result = await self._admission.result(view, token, hashed, ask, sent.hung_up)
         if result.outcome is Outcome.PINNED:
             view.taken += 1
             metrics.pins.inc()

@@ -7,8 +7,8 @@ the wave of `token_ids`:
             between query and report; only the token's holder coming back can have it opened.
     ticket  the query and a MAC over (h, query). A ticket is only ever made for the box that was committed first,
             so a valid ticket is the token's one and only ticket and a report needs no lookup.
-    phase   as a wave, for the moments at which a token has its turn (see aggregator.pace).
-    lot     the same, in each turn anew, for who of those held is called first (see aggregator.waiting_room).
+    rank    as a wave, for who of those that wait is given a query first (see admission_rules). It is a hash of
+            its own: from the ids in the database nobody can tell who was asked first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import struct
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from privquant.aggregator.devices.admission_rules import LONGEST_PERIOD
 from privquant.errors import PrivquantError
 from privquant.messages import Query
 from privquant.server.token_ids import TokenIds
@@ -42,15 +41,9 @@ class Tickets(TokenIds):
         super().__init__(secret)
         self.coin = coin
 
-    def phase(self, token_hash: bytes) -> float:
-        """Seconds into the longest period at which the token's turn begins."""
-        drawn = self.digest(b"turn" + token_hash)
-        return int.from_bytes(drawn[:8], "big") / 2**64 * LONGEST_PERIOD
-
-    def lot(self, token_hash: bytes, turn: float) -> int:
-        """What the token has drawn for the turn that began then."""
-        drawn = self.digest(b"lot" + round(turn).to_bytes(8, "big") + token_hash)
-        return int.from_bytes(drawn[:8], "big")
+    def rank(self, token_hash: bytes) -> bytes:
+        """The place of the token among those that wait: the smallest is first."""
+        return self.digest(b"rank" + token_hash)
 
     def ticket(self, token_hash: bytes, query: Query) -> str:
         packed = _QUERY.pack(query.phase, query.arm, query.threshold)

@@ -1,30 +1,30 @@
 """The contract of a store, whatever database it stands on.
 
-`commit(asks)` is the heart: all asks of a group in ONE transaction, durable when it returns, so that an answer
-sent afterwards is never taken back. For every ask there is one outcome:
+`commit(asks)` is the heart: all asks of a group run in ONE transaction, which is durable when it returns, so an
+answer sent afterwards is never taken back. Every ask has one outcome:
 
     Pin     give this token this query, unless it has one.
-            -> PINNED, or HAS with the box it was given first, or SPENT, UNKNOWN, EXPIRED (its claim), or NONE (none
-            offered, none there), or WAIT (none there, and its pace leaves no place)
+            -> PINNED, or HAS with the box it was given first, or SPENT, UNKNOWN, EXPIRED (its claim), or NONE (it
+            has no query and none was offered), or WAIT (it has no query and its limit leaves no slot)
     Spend   count this report. The token's id is inserted ON CONFLICT DO NOTHING; only if it was new is the
             report's (query, bit) written; the token's pin is erased in the same transaction.
             -> COUNTED, or SPENT (counted before), or CLOSED
     Admit   take a place of the open link for this token.
-            -> COUNTED, or HAS (it has one), or FULL, CLOSED, or WAIT (its pace leaves no place, or claims that may
-            yet expire have the last ones)
+            -> COUNTED, or HAS (it has one), or FULL, CLOSED, or WAIT (its limit leaves no slot, or the last places
+            belong to claims that may yet expire)
 
 `commit` raises Unavailable when the database does not answer or the transaction had to be given up. The outcome is
 then unknown to the caller, and asking again is always right: every ask is idempotent.
 
-How reports are kept from being linked to tokens: within a group rows are written in permuted order, but a group
+How reports are kept from being linked to tokens: within a group, rows are written in permuted order. But a group
 may be a single report, and a database remembers which rows came in one transaction (a write-ahead log, a row's
-transaction number). So fresh reports lie in the tail, and `seal()` moves the tail to the log in one
-permutation of at least `seal_rows` reports (or when a campaign closes), adds to the counts, and erases the tail and
-what the database remembers of it. Counts, wherever they are read, are count + tail in one snapshot.
+transaction number). So fresh reports lie in the tail, and `seal()` moves the tail to the log in one permutation of
+at least `seal_rows` reports (or when a campaign closes), adds to the counts, and erases the tail and what the
+database remembers of it. Counts, wherever they are read, are count + tail in one snapshot.
 
-How the pace holds: a token that was given a query (or a place of the link) on an ask with a `Pace` is in flight, a
-row of its own, until its report is counted or the second `tick` comes. Whether there is a place is decided inside
-the transaction, and for one campaign by one transaction at a time.
+How the limit on queries in flight holds: a token that was given a query (or a place of the link) on an ask with an
+`InFlightLimit` is in flight, as a row of its own, until its report is counted or the second `tick` comes. Whether
+there is a slot is decided inside the transaction, and for one campaign by one transaction at a time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from privquant.aggregator.devices.admission_rules import Pace
+from privquant.aggregator.devices.admission_rules import InFlightLimit
 from privquant.aggregator.store import statements as sql
 from privquant.messages import Query
 from privquant.server.causes import Unavailable as Unavailable
@@ -62,7 +62,7 @@ class Pin:
     id: bytes
     box: bytes | None
     lease: int
-    pace: Pace | None = None
+    limit: InFlightLimit | None = None
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class Admit:
     campaign: int
     id: bytes
     term: int = 0
-    pace: Pace | None = None
+    limit: InFlightLimit | None = None
 
 
 Ask = Pin | Spend | Admit

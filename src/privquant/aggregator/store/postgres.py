@@ -149,8 +149,8 @@ def _has_place(ask: Pin, known: Any, traffic: Traffic) -> bool:
         return False
     if known["flying"]:
         return True
-    assert ask.pace is not None
-    if ask.pace.places(*traffic[ask.campaign]) < 1:
+    assert ask.limit is not None
+    if ask.limit.slots(*traffic[ask.campaign]) < 1:
         return False
     traffic[ask.campaign][1] += 1
     return True
@@ -220,7 +220,7 @@ class PostgresDeviceStore(DeviceStore):
 
         Nobody else adds to what is counted after that.
         """
-        paced = sorted({ask.campaign for ask in asks if isinstance(ask, Pin | Admit) and ask.pace is not None})
+        paced = sorted({ask.campaign for ask in asks if isinstance(ask, Pin | Admit) and ask.limit is not None})
         locks = "".join(f"; SELECT pg_advisory_xact_lock({PACE_LOCK}, {number})" for number in paced)
         await db.execute(f"BEGIN{locks}")  # in one trip; numbers are the store's own
         try:
@@ -256,8 +256,8 @@ class PostgresDeviceStore(DeviceStore):
         for _, ask in pins:
             if ask.box is not None:
                 offers.setdefault((ask.campaign, ask.id), ask)
-        known = await self._known(db, [key for key, ask in offers.items() if ask.pace is not None])
-        given = [ask for key, ask in offers.items() if ask.pace is None or _has_place(ask, known[key], traffic)]
+        known = await self._known(db, [key for key, ask in offers.items() if ask.limit is not None])
+        given = [ask for key, ask in offers.items() if ask.limit is None or _has_place(ask, known[key], traffic)]
         made: set[Key] = set()
         if given:
             offered = _columns((a.campaign, a.id, a.box, a.lease) for a in given)
@@ -323,12 +323,12 @@ class PostgresDeviceStore(DeviceStore):
             return AskResult(Outcome.CLOSED)
         if await db.fetchval(_IS_FULL, ask.campaign):
             return AskResult(Outcome.WAIT if await db.fetchval(_MAY_EXPIRE, ask.campaign) else Outcome.FULL)
-        if ask.pace is not None and ask.pace.places(*traffic[ask.campaign]) < 1:
+        if ask.limit is not None and ask.limit.slots(*traffic[ask.campaign]) < 1:
             return AskResult(Outcome.WAIT)
         if await db.fetchval(_ADMIT, ask.campaign, ask.id, ask.term) is None:
             return AskResult(Outcome.HAS)
         await db.execute(_TAKE, ask.campaign)
-        if ask.pace is not None:
+        if ask.limit is not None:
             await db.execute(_TAKE_OFF, *key)
             traffic[ask.campaign][1] += 1
         return AskResult(Outcome.COUNTED)

@@ -11,7 +11,7 @@ from pathlib import Path
 from secrets import SystemRandom
 from typing import Any
 
-from privquant.aggregator.devices.admission_rules import Pace
+from privquant.aggregator.devices.admission_rules import InFlightLimit
 from privquant.aggregator.store import statements as sql
 from privquant.aggregator.store.base import (
     Admit,
@@ -98,11 +98,11 @@ class _Traffic:
         self._flying.clear()
         self._touched.clear()
 
-    def has_place(self, campaign: int, token: bytes, pace: Pace | None) -> bool:
-        if pace is None:
+    def has_place(self, campaign: int, token: bytes, limit: InFlightLimit | None) -> bool:
+        if limit is None:
             return True
         flying = self._in_flight(campaign)
-        return pace.places(self._heard_of(campaign), len(flying)) > 0 or token in flying
+        return limit.slots(self._heard_of(campaign), len(flying)) > 0 or token in flying
 
     def take_off(self, campaign: int, token: bytes) -> None:
         self._in_flight(campaign).add(token)
@@ -197,12 +197,12 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
 
     def _pin(self, ask: Pin) -> AskResult:
         key = (ask.campaign, ask.id)
-        if ask.box is not None and self._traffic.has_place(*key, ask.pace):
+        if ask.box is not None and self._traffic.has_place(*key, ask.limit):
             row = self.db.execute(_PIN, (*key, ask.box, ask.lease)).fetchone()
             if row is not None:
                 if row[0]:
                     self.db.execute(_KEEP, key)
-                if ask.pace is not None:
+                if ask.limit is not None:
                     self._traffic.take_off(*key)
                 return AskResult(Outcome.PINNED, ask.box)
         return not_pinned(ask, *self._known(key))
@@ -220,11 +220,11 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
             return AskResult(Outcome.CLOSED)
         if run(_IS_FULL, (ask.campaign,)).fetchone()[0]:
             return AskResult(Outcome.WAIT if run(_MAY_EXPIRE, (ask.campaign,)).fetchone()[0] else Outcome.FULL)
-        if not self._traffic.has_place(*key, ask.pace):
+        if not self._traffic.has_place(*key, ask.limit):
             return AskResult(Outcome.WAIT)
         run(_TAKE, (ask.campaign,))
         run(_ADMIT, (*key, ask.term))
-        if ask.pace is not None:
+        if ask.limit is not None:
             self._traffic.take_off(*key)
         return AskResult(Outcome.COUNTED)
 
