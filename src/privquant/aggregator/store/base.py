@@ -92,6 +92,15 @@ class AskResult:
     box: bytes | None = None
 
 
+GroupTraffic = dict[int, list[int]]
+"""Of each campaign whose slots a group needs: reports counted, and queries in flight, which the group adds to."""
+
+
+def limited_campaigns(asks: Iterable[Ask]) -> list[int]:
+    """The campaigns whose slots these asks need, in one order."""
+    return sorted({ask.campaign for ask in asks if not isinstance(ask, Spend) and ask.limit is not None})
+
+
 def not_pinned(ask: Pin, spent: bool, box: bytes | None, claim: int | None) -> AskResult:
     """The outcome of a Pin that gave nothing, by what the tables say of the token."""
     if spent:

@@ -21,10 +21,12 @@ from privquant.aggregator.store.base import (
     AskResult,
     DeviceStore,
     Erasure,
+    GroupTraffic,
     Outcome,
     Pin,
     Spend,
     Unavailable,
+    limited_campaigns,
     not_pinned,
     published_rows,
 )
@@ -32,7 +34,7 @@ from privquant.aggregator.store.migrate import PACE_LOCK, PUBLISHER_LOCK
 from privquant.aggregator.store.postgres_erase import TABLES, Renewed, rewrite
 from privquant.messages import Query
 
-# Of the pins that are made, those with a pace take off.
+# Of the pins that are made, those with a limit take off.
 _PIN = f"""
 WITH made AS (
   INSERT INTO pin (campaign, id, box, lease)
@@ -65,7 +67,7 @@ _KEEP = """
 UPDATE token t SET claim = 0 FROM unnest($1::int[], $2::bytea[]) AS g(campaign, id)
 WHERE t.campaign = g.campaign AND t.id = g.id AND t.claim > 0
 """
-# What is counted is counted for campaigns with a pace only.
+# What is counted is counted for campaigns with a limit only.
 _STATES = f"""
 SELECT c.no, c.state, t.heard, t.flying FROM campaign c LEFT JOIN LATERAL (
   {sql.IN_FLIGHT.replace("?1", "c.no")}
@@ -139,11 +141,9 @@ _ELSEWHERE = (
 _BY_HAND = "run VACUUM FULL in this database, as its owner, when nothing else uses it"
 
 Key = tuple[int, bytes]
-Traffic = dict[int, list[int]]
-"""campaign: heard, in flight"""
 
 
-def _has_place(ask: Pin, known: Any, traffic: Traffic) -> bool:
+def _has_slot(ask: Pin, known: Any, traffic: GroupTraffic) -> bool:
     """Whether a token may be given the query it was offered; if so, what is in flight counts it from now on."""
     if known["spent"] or known["box"] is not None or known["claim"] is None or known["claim"] < 0:
         return False
@@ -216,15 +216,15 @@ class PostgresDeviceStore(DeviceStore):
         raise Unavailable("PostgreSQL gave the transaction up five times over locks")
 
     async def _transact(self, db: Any, asks: list[Ask]) -> list[AskResult]:
-        """One transaction. First it locks the paces it needs, in one order, so nobody waits for us who holds one.
+        """One transaction. First it locks the limits it needs, in one order, so nobody waits for us who holds one.
 
         Nobody else adds to what is counted after that.
         """
-        paced = sorted({ask.campaign for ask in asks if isinstance(ask, Pin | Admit) and ask.limit is not None})
-        locks = "".join(f"; SELECT pg_advisory_xact_lock({PACE_LOCK}, {number})" for number in paced)
+        limited = limited_campaigns(asks)
+        locks = "".join(f"; SELECT pg_advisory_xact_lock({PACE_LOCK}, {number})" for number in limited)
         await db.execute(f"BEGIN{locks}")  # in one trip; numbers are the store's own
         try:
-            outcomes = await self._apply(db, asks, paced)
+            outcomes = await self._apply(db, asks, limited)
         except BaseException:
             with suppress(*_GONE):
                 await db.execute("ROLLBACK")
@@ -232,13 +232,13 @@ class PostgresDeviceStore(DeviceStore):
         await db.execute("COMMIT")
         return outcomes
 
-    async def _apply(self, db: Any, asks: list[Ask], paced: list[int]) -> list[AskResult]:
+    async def _apply(self, db: Any, asks: list[Ask], limited: list[int]) -> list[AskResult]:
         outcomes: list[AskResult | None] = [None] * len(asks)
         pins = [(i, a) for i, a in enumerate(asks) if isinstance(a, Pin)]
         spends = [(i, a) for i, a in enumerate(asks) if isinstance(a, Spend)]
-        rows = await db.fetch(_STATES, sorted({ask.campaign for ask in asks}), paced)
+        rows = await db.fetch(_STATES, sorted({ask.campaign for ask in asks}), limited)
         states: dict[int, str] = {row[0]: row[1] for row in rows}
-        traffic: Traffic = {row[0]: [row[2], row[3]] for row in rows if row[2] is not None}
+        traffic: GroupTraffic = {row[0]: [row[2], row[3]] for row in rows if row[2] is not None}
         for i, ask in enumerate(asks):
             if isinstance(ask, Admit):
                 outcomes[i] = await self._claim(db, ask, states.get(ask.campaign), traffic)
@@ -249,7 +249,7 @@ class PostgresDeviceStore(DeviceStore):
         return [outcome for outcome in outcomes if outcome is not None]
 
     async def _pin(
-        self, db: Any, pins: list[tuple[int, Pin]], outcomes: list[AskResult | None], traffic: Traffic
+        self, db: Any, pins: list[tuple[int, Pin]], outcomes: list[AskResult | None], traffic: GroupTraffic
     ) -> None:
         # Of two asks for one token in a group the first offers its box; both are answered with what is stored.
         offers: dict[Key, Pin] = {}
@@ -257,7 +257,7 @@ class PostgresDeviceStore(DeviceStore):
             if ask.box is not None:
                 offers.setdefault((ask.campaign, ask.id), ask)
         known = await self._known(db, [key for key, ask in offers.items() if ask.limit is not None])
-        given = [ask for key, ask in offers.items() if ask.limit is None or _has_place(ask, known[key], traffic)]
+        given = [ask for key, ask in offers.items() if ask.limit is None or _has_slot(ask, known[key], traffic)]
         made: set[Key] = set()
         if given:
             offered = _columns((a.campaign, a.id, a.box, a.lease) for a in given)
@@ -314,7 +314,7 @@ class PostgresDeviceStore(DeviceStore):
             for i, ask in over:
                 outcomes[i] = AskResult(Outcome.SPENT if known[(ask.campaign, ask.id)]["spent"] else Outcome.CLOSED)
 
-    async def _claim(self, db: Any, ask: Admit, state: str | None, traffic: Traffic) -> AskResult:
+    async def _claim(self, db: Any, ask: Admit, state: str | None, traffic: GroupTraffic) -> AskResult:
         key = (ask.campaign, ask.id)
         known = (await self._known(db, [key]))[key]
         if known["claim"] is not None and known["claim"] >= 0:

@@ -35,7 +35,6 @@ ORDER BY c.no
 TAKEN = f"""
 SELECT {_HEARD.format(campaign="?1")} + (SELECT count(*) FROM pin WHERE campaign = ?1 AND lease >= ?2)
 """
-HEARD = f"SELECT {_HEARD.format(campaign='?1')}"
 IN_FLIGHT = f"""
 SELECT {_HEARD.format(campaign="?1")}, (SELECT count(*) FROM flight WHERE campaign = ?1)
 """
