@@ -40,7 +40,7 @@ _SWEEP = 10.0  # seconds between two sweeps of what the database itself remember
 _SEAL = 1.0
 _HISTORY = 0.5
 _SNAPSHOT = 1.0  # seconds between two snapshots of a campaign
-_TICK = 4.0  # seconds; who was asked and stays away frees its place after the second tick
+_TICK = 4.0  # seconds; a device that was asked and stays away frees its slot after the second tick
 _ANNOUNCE = 0.25
 _MOMENT = 0.005  # seconds; what a transaction of another worker takes
 _BREATH = 0.005  # seconds between two turns of what is done as soon as there is something to do
@@ -183,7 +183,7 @@ class Service(Repeating):
         return outcomes
 
     async def _publish(self) -> None:
-        """In its time, or as soon as those who are held wait for it."""
+        """In its time, or as soon as held requests wait for it."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.settings.publish):
                 await self.admission.publish_now.wait()

@@ -1,7 +1,8 @@
 """What a process knows about running campaigns, refreshed from the store.
 
-A `CampaignView` is what the store has: manifest, state, the queries to hand out next, how many places are taken. Of
-its own it only has who waits for a turn (see aggregator.pace), and refusals to tell of. Losing it loses nothing.
+A `CampaignView` has what the store has: manifest, state, the queries to hand out next, how many places are taken.
+Only two things are its own: the tokens that wait for a query (see admission_rules), and the refusals it has not
+told of yet. Losing it loses nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class CampaignView:
         self.full_until = 0.0
         self.counting = asyncio.Lock()
         self._queries: list[tuple[Query, int]] = []
-        self._hand: list[Query] = []
+        self._in_order: list[Query] = []
         self._next = 0
 
     def set_queries(self, published: Published, random: SystemRandom) -> None:
@@ -52,15 +53,15 @@ class CampaignView:
             return
         total = sum(users for _, users in queries)
         shrink = max(1.0, total / _LONGEST_LIST)
-        hand = [query for query, users in queries for _ in range(max(1, round(users / shrink)))]
-        random.shuffle(hand)
-        self._queries, self._hand, self._next = queries, hand, 0
+        in_order = [query for query, users in queries for _ in range(max(1, round(users / shrink)))]
+        random.shuffle(in_order)
+        self._queries, self._in_order, self._next = queries, in_order, 0
 
     def next_query(self) -> Query | None:
-        if not self._hand:
+        if not self._in_order:
             return None
-        self._next = (self._next + 1) % len(self._hand)
-        return self._hand[self._next]
+        self._next = (self._next + 1) % len(self._in_order)
+        return self._in_order[self._next]
 
 
 class CampaignCache:
@@ -93,7 +94,7 @@ class CampaignCache:
             view.refusals.refused(reason)
 
     def waiting(self, identity: str) -> tuple[int, float]:
-        """How many wait for their turn, and how many seconds those served lately had waited, here."""
+        """How many tokens wait here for a query, and how many seconds those served lately had waited."""
         view = self._views.get(identity)
         return (0, 0.0) if view is None else (len(view.waiting), view.waiting.wait_seconds)
 

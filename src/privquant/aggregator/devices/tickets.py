@@ -46,7 +46,7 @@ class Tickets(TokenIds):
         return self.digest(b"rank" + token_hash)
 
     def ticket(self, token_hash: bytes, query: Query) -> str:
-        packed = _QUERY.pack(query.phase, query.arm, query.threshold)
+        packed = _packed(query)
         return base64.urlsafe_b64encode(packed + self._mac(token_hash, packed)).rstrip(b"=").decode("ascii")
 
     def read(self, token_hash: bytes, ticket: str) -> Query | None:
@@ -58,24 +58,28 @@ class Tickets(TokenIds):
         packed, mac = data[: _QUERY.size], data[_QUERY.size :]
         if len(mac) != _MAC or not hmac.compare_digest(mac, self._mac(token_hash, packed)):
             return None
-        phase, arm, threshold = _QUERY.unpack(packed)
-        return Query(threshold, self.coin, phase, arm)
+        return self._query(packed)
 
     def seal(self, token_hash: bytes, query: Query) -> bytes:
         nonce = os.urandom(12)
-        packed = _QUERY.pack(query.phase, query.arm, query.threshold)
-        return nonce + ChaCha20Poly1305(self._box_key(token_hash)).encrypt(nonce, packed, None)
+        return nonce + self._box(token_hash).encrypt(nonce, _packed(query), None)
 
     def unseal(self, token_hash: bytes, box: bytes) -> Query:
         try:
-            packed = ChaCha20Poly1305(self._box_key(token_hash)).decrypt(box[:12], box[12:], None)
+            return self._query(self._box(token_hash).decrypt(box[:12], box[12:], None))
         except (InvalidTag, ValueError) as error:
             raise Unreadable("a stored query does not open with this key folder's secret") from error
-        phase, arm, threshold = _QUERY.unpack(packed)
-        return Query(threshold, self.coin, phase, arm)
 
     def _mac(self, token_hash: bytes, packed: bytes) -> bytes:
         return self.digest(b"ticket" + token_hash + packed)[:_MAC]
 
-    def _box_key(self, token_hash: bytes) -> bytes:
-        return self.digest(b"box" + token_hash)
+    def _box(self, token_hash: bytes) -> ChaCha20Poly1305:
+        return ChaCha20Poly1305(self.digest(b"box" + token_hash))
+
+    def _query(self, packed: bytes) -> Query:
+        phase, arm, threshold = _QUERY.unpack(packed)
+        return Query(threshold, self.coin, phase, arm)
+
+
+def _packed(query: Query) -> bytes:
+    return _QUERY.pack(query.phase, query.arm, query.threshold)

@@ -182,7 +182,7 @@ class DeviceStore(ABC):
     async def seal(self, least: int) -> int:
         """Move the tail to the log if it has at least `least` rows, or rows of a closed campaign.
 
-        How many were moved; 0 also if somebody is reading and the next turn will do it.
+        How many were moved; 0 also if somebody is reading, and the next call will do it.
         """
 
     @abstractmethod
@@ -191,7 +191,7 @@ class DeviceStore(ABC):
 
     @abstractmethod
     async def erase(self, patience: float) -> Erasure:
-        """Take what was deleted out of the store's own files, waiting at most `patience` seconds for who uses them.
+        """Take what was deleted out of the store's own files, waiting at most `patience` seconds for their users.
 
         Does not raise Unavailable: the deletion itself is done, and what is not erased is said in the answer.
         """

@@ -97,7 +97,7 @@ ON CONFLICT (campaign, id) DO UPDATE SET claim = $3 WHERE t.claim < 0 RETURNING 
 """
 _MAY_EXPIRE = "SELECT EXISTS (SELECT 1 FROM token WHERE campaign = $1 AND claim > 0)"
 
-# Rows that a group is at work on are left for the next turn: nobody waits for a tick, and a tick for nobody.
+# Rows that a group is at work on are left for the next tick: a group never waits for a tick, nor a tick for it.
 _TICK = (
     """
     UPDATE flight SET age = age - 1
@@ -216,9 +216,9 @@ class PostgresDeviceStore(DeviceStore):
         raise Unavailable("PostgreSQL gave the transaction up five times over locks")
 
     async def _transact(self, db: Any, asks: list[Ask]) -> list[AskResult]:
-        """One transaction. First it locks the limits it needs, in one order, so nobody waits for us who holds one.
+        """One transaction. First it locks the campaigns whose slots it needs, in one order, against deadlocks.
 
-        Nobody else adds to what is counted after that.
+        After that no other transaction adds to what is in flight there.
         """
         limited = limited_campaigns(asks)
         locks = "".join(f"; SELECT pg_advisory_xact_lock({PACE_LOCK}, {number})" for number in limited)
@@ -350,7 +350,7 @@ class PostgresDeviceStore(DeviceStore):
                 waiting, over = await db.fetchrow(sql.WAITING)
                 if waiting < max(1, least) and not over:
                     return 0
-                # Writers queue behind this lock, so it is not waited for: the next turn may have it.
+                # Writers queue behind this lock, so it is not waited for: the next call may have it.
                 await db.execute("SET LOCAL lock_timeout = '100ms'")
                 await db.execute("LOCK TABLE tail IN ACCESS EXCLUSIVE MODE")
                 waiting, _ = await db.fetchrow(sql.WAITING)
