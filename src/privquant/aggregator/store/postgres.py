@@ -233,27 +233,19 @@ class PostgresDeviceStore(DeviceStore):
         return outcomes
 
     async def _apply(self, db: Any, asks: list[Ask], limited: list[int]) -> list[AskResult]:
-        outcomes: list[AskResult | None] = [None] * len(asks)
-        pins = [(i, a) for i, a in enumerate(asks) if isinstance(a, Pin)]
-        spends = [(i, a) for i, a in enumerate(asks) if isinstance(a, Spend)]
         rows = await db.fetch(_STATES, sorted({ask.campaign for ask in asks}), limited)
         states: dict[int, str] = {row[0]: row[1] for row in rows}
         traffic: GroupTraffic = {row[0]: [row[2], row[3]] for row in rows if row[2] is not None}
-        for i, ask in enumerate(asks):
-            if isinstance(ask, Admit):
-                outcomes[i] = await self._claim(db, ask, states.get(ask.campaign), traffic)
-        if pins:
-            await self._pin(db, pins, outcomes, traffic)
-        if spends:
-            await self._spend(db, spends, states, outcomes)
-        return [outcome for outcome in outcomes if outcome is not None]
+        claims = [await self._claim(db, ask, states, traffic) for ask in asks if isinstance(ask, Admit)]
+        pins = await self._pin(db, [ask for ask in asks if isinstance(ask, Pin)], traffic)
+        spends = await self._spend(db, [ask for ask in asks if isinstance(ask, Spend)], states)
+        results = {Admit: iter(claims), Pin: iter(pins), Spend: iter(spends)}
+        return [next(results[type(ask)]) for ask in asks]
 
-    async def _pin(
-        self, db: Any, pins: list[tuple[int, Pin]], outcomes: list[AskResult | None], traffic: GroupTraffic
-    ) -> None:
+    async def _pin(self, db: Any, pins: list[Pin], traffic: GroupTraffic) -> list[AskResult]:
         # Of two asks for one token in a group the first offers its box; both are answered with what is stored.
         offers: dict[Key, Pin] = {}
-        for _, ask in pins:
+        for ask in pins:
             if ask.box is not None:
                 offers.setdefault((ask.campaign, ask.id), ask)
         known = await self._known(db, [key for key, ask in offers.items() if ask.limit is not None])
@@ -266,17 +258,15 @@ class PostgresDeviceStore(DeviceStore):
             held = sorted(key for key in made if key not in known or known[key]["claim"])
             if held:
                 await db.execute(_KEEP, *_columns(held))
-        known |= await self._known(
-            db, [key for _, a in pins if (key := (a.campaign, a.id)) not in made and key not in known]
-        )
-        for i, ask in pins:
-            key = (ask.campaign, ask.id)
+        keys = [(ask.campaign, ask.id) for ask in pins]
+        known |= await self._known(db, [key for key in keys if key not in made and key not in known])
+
+        def result(key: Key, ask: Pin) -> AskResult:
             if key in made:
-                first = offers[key] is ask
-                outcomes[i] = AskResult(Outcome.PINNED if first else Outcome.HAS, offers[key].box)
-            else:
-                row = known[key]
-                outcomes[i] = not_pinned(ask, row["spent"], row["box"], row["claim"])
+                return AskResult(Outcome.PINNED if offers[key] is ask else Outcome.HAS, offers[key].box)
+            return not_pinned(ask, known[key]["spent"], known[key]["box"], known[key]["claim"])
+
+        return [result(key, ask) for key, ask in zip(keys, pins, strict=True)]
 
     async def _known(self, db: Any, keys: list[Key]) -> dict[Key, Any]:
         """What the tables say of these tokens."""
@@ -285,20 +275,17 @@ class PostgresDeviceStore(DeviceStore):
         rows = await db.fetch(_KNOWN, *_columns(keys))
         return {(row[0], row[1]): row for row in rows}
 
-    async def _spend(
-        self, db: Any, spends: list[tuple[int, Spend]], states: dict[int, str], outcomes: list[AskResult | None]
-    ) -> None:
+    async def _spend(self, db: Any, spends: list[Spend], states: dict[int, str]) -> list[AskResult]:
+        # Of two asks for one token in a group the first is counted.
         live: dict[Key, Spend] = {}
-        over = []
-        for i, ask in spends:
+        over: list[Key] = []
+        for ask in spends:
             if states.get(ask.campaign) in ("open", "paused"):
                 live.setdefault((ask.campaign, ask.id), ask)
             else:
-                over.append((i, ask))
-        new: set[Key] = set()
-        if live:
-            new = {(row[0], row[1]) for row in await db.fetch(_SPEND, *_columns(live))}
-        fresh = [live[key] for key in new]
+                over.append((ask.campaign, ask.id))
+        rows = await db.fetch(_SPEND, *_columns(live)) if live else []
+        fresh = [live[row[0], row[1]] for row in rows]
         if fresh:
             self._random.shuffle(fresh)
             queries = [(ask.campaign, ask.query, ask.bit) for ask in fresh]
@@ -306,20 +293,22 @@ class PostgresDeviceStore(DeviceStore):
                 _REPORT, *_columns((no, q.phase, q.arm, q.coin, q.threshold, bit) for no, q, bit in queries)
             )
         counted = {id(ask) for ask in fresh}
-        for i, ask in spends:
-            if outcomes[i] is None:
-                outcomes[i] = AskResult(Outcome.COUNTED if id(ask) in counted else Outcome.SPENT)
-        if over:
-            known = await self._known(db, [(a.campaign, a.id) for _, a in over])
-            for i, ask in over:
-                outcomes[i] = AskResult(Outcome.SPENT if known[(ask.campaign, ask.id)]["spent"] else Outcome.CLOSED)
+        known = await self._known(db, over)
 
-    async def _claim(self, db: Any, ask: Admit, state: str | None, traffic: GroupTraffic) -> AskResult:
+        def outcome(ask: Spend) -> Outcome:
+            if id(ask) in counted:
+                return Outcome.COUNTED
+            row = known.get((ask.campaign, ask.id))
+            return Outcome.SPENT if row is None or row["spent"] else Outcome.CLOSED
+
+        return [AskResult(outcome(ask)) for ask in spends]
+
+    async def _claim(self, db: Any, ask: Admit, states: dict[int, str], traffic: GroupTraffic) -> AskResult:
         key = (ask.campaign, ask.id)
         known = (await self._known(db, [key]))[key]
         if known["claim"] is not None and known["claim"] >= 0:
             return AskResult(Outcome.HAS)
-        if state != "open":
+        if states.get(ask.campaign) != "open":
             return AskResult(Outcome.CLOSED)
         if await db.fetchval(_IS_FULL, ask.campaign):
             return AskResult(Outcome.WAIT if await db.fetchval(_MAY_EXPIRE, ask.campaign) else Outcome.FULL)
