@@ -31,6 +31,7 @@ from privquant.server.replies import RequestRefused
 from privquant.server.request_bodies import Hangup
 
 _LOOK = 0.05
+_REST = 0.2  # seconds for which a request that was chosen in vain is not chosen again
 _NOT_YET = "Many want to answer now. Everybody has a turn, and yours comes"
 _WAIT = AskResult(Outcome.WAIT)
 
@@ -43,6 +44,7 @@ AskUnder = Callable[[InFlightLimit | None], Awaitable[Pin | Admit]]
 @dataclass(eq=False)
 class _Held(HeldRequest):
     ask: AskUnder
+    until: float
     result: asyncio.Future[AskResult] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def end(self, result: AskResult = _WAIT) -> None:
@@ -79,9 +81,10 @@ class Admission:
         # A token that already has a query gets the same one again, whatever the limit says.
         limit = InFlightLimit(view.share, view.known, take=not self._held.waits(view))
         found = await self._group.put(await ask(limit))
-        if found.outcome is Outcome.WAIT and not self._closed:
+        if found.outcome is Outcome.WAIT:
             view.waiting.wait(token, time.time())
-            found = await self._hold(_Held(view, view.tickets.rank(hashed), ask), hung_up)
+            until = asyncio.get_running_loop().time() + HOLD
+            found = await self._hold(_Held(view, view.tickets.rank(hashed), ask, until), hung_up)
         if found.outcome is Outcome.WAIT:
             raise RequestRefused("not-yet", _NOT_YET, retry_after=view.waiting.wait(token, time.time()))
         waited = view.waiting.leave(token, time.time())
@@ -90,11 +93,9 @@ class Admission:
         return found
 
     async def _hold(self, request: _Held, hung_up: HungUp | None) -> AskResult:
-        not_held = self._held.add(request)
-        if not_held is not None:
-            not_held.end()
+        self._add(request)
         self._news.set()
-        timer = asyncio.get_running_loop().call_later(HOLD, self._time_is_over, request)
+        timer = asyncio.get_running_loop().call_at(request.until, self._time_is_over, request)
         watch = None if hung_up is None else asyncio.ensure_future(hung_up())
         if watch is not None:
             watch.add_done_callback(lambda _: request.fail(Hangup()))
@@ -105,6 +106,14 @@ class Admission:
             if watch is not None:
                 watch.cancel()
             self._held.remove(request)
+
+    def _add(self, request: _Held) -> None:
+        if self._closed:
+            request.end()
+        elif not request.result.done():
+            not_held = self._held.add(request)
+            if not_held is not None:
+                not_held.end()
 
     def _time_is_over(self, request: _Held) -> None:
         if self._held.remove(request):  # else the store is being asked for it
@@ -149,11 +158,17 @@ class Admission:
         await asyncio.gather(*[self._ask_store(request, limit) for request in self._held.take(view, slots)])
 
     async def _ask_store(self, request: _Held, limit: InFlightLimit) -> None:
-        """Another process may have been quicker, and the request ends without a query."""
+        """Another process may have been quicker, or the open link has no place: then the request is held again."""
+        loop = asyncio.get_running_loop()
         try:
-            request.end(await self._group.put(await request.ask(limit)))
+            found = await self._group.put(await request.ask(limit))
         except Exception as error:
             request.fail(error)
+            return
+        if found.outcome is Outcome.WAIT and loop.time() + _REST < request.until:
+            loop.call_later(_REST, self._add, request)
+        else:
+            request.end(found)
 
     def let_go(self) -> None:
         """The server stops: held requests are told to come back, and no others are held."""
