@@ -94,7 +94,6 @@ class Admission:
 
     async def _hold(self, request: _Held, hung_up: HungUp | None) -> AskResult:
         self._add(request)
-        self._news.set()
         timer = asyncio.get_running_loop().call_at(request.until, self._time_is_over, request)
         watch = None if hung_up is None else asyncio.ensure_future(hung_up())
         if watch is not None:
@@ -114,6 +113,7 @@ class Admission:
             not_held = self._held.add(request)
             if not_held is not None:
                 not_held.end()
+            self._news.set()
 
     def _time_is_over(self, request: _Held) -> None:
         if self._held.remove(request):  # else the store is being asked for it
