@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 import random
 from collections import Counter
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from privquant.aggregator.devices.admission import Admission
 from privquant.aggregator.devices.admission_rules import (
     HOLD,
     LONGEST_RETRY,
@@ -22,6 +24,7 @@ from privquant.aggregator.devices.admission_rules import (
     check_share,
     retry_after,
 )
+from privquant.aggregator.store.base import AskResult, Outcome, Pin, Traffic
 from privquant.device import Patience
 from privquant.errors import InvalidInput
 
@@ -221,3 +224,45 @@ def test_the_smallest_ranks_of_a_campaign_get_its_slots() -> None:
     assert held.take(1, 4) == in_order[:4]
     assert held.take(1, 100) == in_order[4:]
     assert (held.waits(1), held.campaigns) == (False, [2])
+
+
+class Scripted:
+    """Campaign, cache, group and store of one admission, whose asks have these outcomes one after the other."""
+
+    no, id, state, share, known, taken = 1, "campaign", "open", 0.1, 0, 0
+    planned_users = 100
+
+    def __init__(self, *outcomes: Outcome) -> None:
+        self.outcomes = list(outcomes)
+        self.manifest = self.tickets = self
+        self.waiting = WaitingTokens()
+
+    def rank(self, hashed: bytes) -> bytes:
+        return hashed
+
+    async def traffic(self, _campaign: int) -> Traffic:
+        return Traffic(0, 0, 0)
+
+    async def put(self, _ask: Pin) -> AskResult:
+        return AskResult(self.outcomes.pop(0))
+
+    async def ask(self, limit: InFlightLimit | None) -> Pin:
+        return Pin(1, b"token", b"box", 0, limit)
+
+    async def play(self) -> tuple[Outcome, float]:
+        scripted: Any = self
+        admission = Admission(scripted, scripted, scripted)
+        began = asyncio.get_running_loop().time()
+        held = asyncio.ensure_future(admission.result(scripted, b"token", b"hash", self.ask, None))
+        while not held.done():
+            await admission.look()
+            await asyncio.sleep(0.005)
+        return held.result().outcome, asyncio.get_running_loop().time() - began
+
+
+def test_who_was_chosen_in_vain_is_held_again_and_not_chosen_at_once() -> None:
+    waits = Outcome.WAIT
+    assert asyncio.run(Scripted(waits, Outcome.PINNED).play())[0] is Outcome.PINNED
+    found, seconds = asyncio.run(Scripted(waits, waits, waits, Outcome.PINNED).play())
+    assert found is Outcome.PINNED
+    assert seconds >= 0.4

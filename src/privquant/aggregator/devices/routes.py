@@ -141,7 +141,7 @@ class DeviceRoutes:
             metrics.pins.inc()
         if result.box is None:
             raise await self._no_query(view, result)
-        # What another request of the same token was given first is what this one gets.
+        # If another request of the same token was given a query first, this one gets the same.
         if result.outcome is not Outcome.PINNED or query is None:
             query = view.tickets.unseal(hashed, result.box)
         return Reply(200, wire.Ticket(query.threshold, view.tickets.ticket(hashed, query)).to_bytes())
