@@ -1,14 +1,19 @@
 """What a crowd that comes all at once costs a campaign, by its pace: rank error, and time until all have answered.
 
     python benchmarks/service/pace.py --campaigns 1000                   # in process, in virtual time
+    python benchmarks/service/pace.py --campaigns 20 --eager             # half of them ask a hundred times a second
     python benchmarks/service/pace.py --http 30 --pace 0.15              # real devices over HTTP, a real server
 
-In process the aggregator's own code decides (`aggregator.pace`: places, turns, Retry-After; `WaitingRoom`: who is
-held and called; `CampaignProtocol`: what is asked next); clock, network and store are simulated. A device answers
+In process the aggregator's own code decides (`admission_rules`: slots, Retry-After, who is held and served next;
+`CampaignProtocol`: what is asked next); clock, network and store are simulated. A device answers
 after a network time of --rtt seconds (exponential mean, from query to report), the next queries are computed every
 50 ms, or as soon as those held wait for them, and known 20 ms later. Over HTTP every device is `privquant.device`
 with its own ledger and the patience it ships with. The last line of each shape is the sequential run of the lab on
 the same data.
+
+--eager: half of the devices come in the first tenth of a second and never wait for Retry-After. Their part of the
+first 60 % of the queries is printed; 0.5 is fair. --rule: the rule that is used, or one that was tried instead
+("retry": nobody is held; "redraw": a new rank at each request).
 """
 
 from __future__ import annotations
@@ -35,8 +40,14 @@ import numpy as np
 from privquant import lab
 from privquant._numba import compiled
 from privquant.aggregator.campaign.local_protocol import CampaignProtocol, campaign_options
-from privquant.aggregator.devices.pace import LONGEST_PERIOD, Crowd, Pace, at_a_time
-from privquant.aggregator.devices.waiting_room import Seat, WaitingRoom
+from privquant.aggregator.devices.admission_rules import (
+    HOLD,
+    HeldRequest,
+    HeldRequests,
+    InFlightLimit,
+    WaitingTokens,
+    at_a_time,
+)
 from privquant.aggregator.operators.accounts import add_operator
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store.base import Counts
@@ -56,6 +67,7 @@ EPSILON = 0.879
 ALPHA = 0.04
 SHAPES = ("pareto", "tiny")
 PUBLISH, SOONEST, LATER = 0.05, 0.005, 0.02  # seconds
+EAGER = 0.01  # seconds after which an eager device asks again
 
 
 def manifest(users: int, spread: str) -> Manifest:
@@ -84,7 +96,9 @@ def values_of(name: str, users: int, seed: int) -> np.ndarray:
 
 @dataclass
 class Outcome:
-    """Of one campaign: error of the median, seconds until the last report, waits, tries, trips of feedback."""
+    """Of one campaign: error of the median, seconds until the last report, waits, tries, trips of feedback,
+    and the part of the eager in the first 60 % of the queries.
+    """
 
     error: float
     success: bool
@@ -93,33 +107,58 @@ class Outcome:
     requests: int = 0
     trips: int = 0
     impatient: int = 0
+    eager: float = 0.0
+
+
+@dataclass(eq=False)
+class Held(HeldRequest):
+    """A held request of a simulated device."""
+
+    who: int
+    until: float
+
+
+def token_of(who: int) -> bytes:
+    return who.to_bytes(4, "big")
 
 
 class Simulation:
     """One campaign in virtual time. share 0: everybody is asked as soon as it comes."""
 
-    def __init__(self, name: str, users: int, share: float, spread: str, rtt: float, seed: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        users: int,
+        share: float,
+        spread: str,
+        rtt: float,
+        seed: int,
+        eager: bool = False,
+        rule: str = "rank",
+    ) -> None:
         self.values = values_of(name, users, seed)
         self.random = random.Random(seed)
         self.share, self.rtt = share, rtt
         self.search = CampaignProtocol(manifest(users, spread))
         self.flip, self.patience = Coin.of(EPSILON).flip, Patience()
-        self.crowd = Crowd()
-        self.room = WaitingRoom()
-        self.seats: dict[int, Seat] = {}
-        self.held: dict[Seat, int] = {}
+        self.waiting = WaitingTokens()
+        self.held: HeldRequests[Held] = HeldRequests()
+        self.eager, self.rule = eager, rule
+        self.order_served: list[int] = []
         self.computing, self.looked = False, 0.0
         self.counts: dict[Query, list[int]] = {}
         self.heard = self.known = self.in_flight = self.due = 0
-        self.events: list[tuple[float, int, str, int]] = []
+        self.events: list[tuple[float, int, str, Any]] = []
         self.order = itertools.count()
-        self.phases = [self.random.random() * LONGEST_PERIOD for _ in range(users)]
+        self.ranks = [self.random.randbytes(16) for _ in range(users)]
         self.came = [self.random.random() for _ in range(users)]  # all of them within the first second
+        if eager:
+            self.came = [came * (0.1 if self.is_eager(who) else 1.0) for who, came in enumerate(self.came)]
         self.asked: dict[int, Query] = {}
         self.found = Outcome(0.0, False, 0.0)
         self.set_hand()
 
-    def at(self, when: float, what: str, who: int = 0) -> None:
+    def at(self, when: float, what: str, who: Any = 0) -> None:
         heapq.heappush(self.events, (when, next(self.order), what, who))
 
     def set_hand(self) -> None:
@@ -141,7 +180,12 @@ class Simulation:
         self.found.error = float(sample.rank_error(answer, 0.5)[0])
         self.found.success = bool(sample.success(answer, 0.5, ALPHA)[0])
         self.found.seconds = now
+        first = self.order_served[: users * 6 // 10]
+        self.found.eager = statistics.mean(map(self.is_eager, first))
         return self.found
+
+    def is_eager(self, who: int) -> bool:
+        return self.eager and who % 2 == 1
 
     def search_all(self) -> CampaignProtocol:
         self.search.update([Counts(query, n, s) for query, (n, s) in self.counts.items()])
@@ -149,52 +193,41 @@ class Simulation:
 
     def ask(self, now: float, who: int) -> None:
         self.found.requests += 1
-        token, phase = who.to_bytes(4, "big"), self.phases[who]
-        turn = self.crowd.may_try(token, phase, now)
-        pace = Pace(self.share, self.known, turn and not self.seats)
-        if not self.share or pace.places(self.heard, self.in_flight) > 0:
+        limit = InFlightLimit(self.share, self.known, take=not self.held)
+        if not self.share or limit.slots(self.heard, self.in_flight) > 0:
             self.give(now, who)
-        elif turn:
-            self.crowd.wait(token, phase, now, tried=True)
-            seat = self.seats[who] = Seat(0, self.crowd.turn(phase, now), self.random.getrandbits(64))
-            self.held[seat] = who
-            self.at(seat.until, "stand", who)
-            goes = self.room.sit(seat)
-            if goes is not None:
-                self.send_away(now, self.held[goes])
-        else:
+        elif self.rule == "retry":
             self.tell(now, who)
+        else:
+            self.waiting.wait(token_of(who), now)
+            rank = self.random.randbytes(16) if self.rule == "redraw" else self.ranks[who]
+            request = Held(0, rank, who, now + HOLD)
+            self.at(request.until, "end_hold", request)
+            not_held = self.held.add(request)
+            if not_held is not None:
+                self.tell(now, not_held.who)
 
     def tell(self, now: float, who: int) -> None:
         """When to come back."""
-        told = self.crowd.wait(who.to_bytes(4, "big"), self.phases[who], now, tried=False)
-        wait = told + self.patience.first_pause * self.random.random()
+        told = self.waiting.wait(token_of(who), now)
+        wait = EAGER if self.is_eager(who) else told + self.patience.first_pause * self.random.random()
         if now - self.came[who] + wait >= self.patience.total:
             self.found.impatient += 1  # it comes back another time, as who runs it was told
         self.at(now + wait, "ask", who)
 
-    def stand(self, now: float, who: int) -> None:
-        """Its hold is over, unless it was called before."""
-        seat = self.seats.get(who)
-        if seat is not None and seat.until <= now:
-            self.room.leave(seat)
-            self.send_away(now, who)
+    def end_hold(self, now: float, request: Held) -> None:
+        if self.held.remove(request):
+            self.tell(now, request.who)
 
-    def send_away(self, now: float, who: int) -> None:
-        del self.held[self.seats.pop(who)]
-        self.tell(now, who)
-
-    def call(self, now: float) -> None:
-        """Those held, for the places that are free."""
-        places = Pace(self.share, self.known).places(self.heard, self.in_flight) if self.share else 0
-        for seat in self.room.call(0, places, now):
-            self.room.answered(seat)
-            who = self.held.pop(seat)
-            del self.seats[who]
-            self.give(now, who)
+    def fill_slots(self, now: float) -> None:
+        """Give the free slots to held requests."""
+        slots = InFlightLimit(self.share, self.known).slots(self.heard, self.in_flight) if self.share else 0
+        for request in self.held.take(0, slots):
+            self.give(now, request.who)
 
     def give(self, now: float, who: int) -> None:
-        self.found.waits.append(self.crowd.leave(who.to_bytes(4, "big"), now))
+        self.order_served.append(who)
+        self.found.waits.append(self.waiting.leave(token_of(who), now))
         self.in_flight += 1
         self.next = (self.next + 1) % len(self.hand)
         self.asked[who] = self.hand[self.next]
@@ -207,11 +240,12 @@ class Simulation:
         row[1] += int(self.values[who] <= query.threshold) ^ (self.random.random() < self.flip)
         self.heard += 1
         self.in_flight -= 1
-        if self.seats and 2 * (self.heard - self.known) >= at_a_time(self.share, self.known):
+        if self.held and 2 * (self.heard - self.known) >= at_a_time(self.share, self.known):
             self.compute(now)
 
     def publish(self, now: float, _who: int) -> None:
         self.compute(now)
+        self.fill_slots(now)
         self.at(now + PUBLISH, "publish")
 
     def compute(self, now: float) -> None:
@@ -227,7 +261,7 @@ class Simulation:
         self.set_hand()
         self.known, self.computing, self.looked = self.computed, False, now
         self.due = self.search.next_due()
-        self.call(now)
+        self.fill_slots(now)
 
 
 def sequential(name: str, users: int, first: int, campaigns: int) -> tuple[list[float], float]:
@@ -259,7 +293,9 @@ def in_process(given: argparse.Namespace) -> None:
         print(f"{name}, {given.users} users at once, {given.campaigns} campaigns")
         for share in given.pace:
             runs = [
-                Simulation(name, given.users, share, given.spread, given.rtt, seed).run()
+                Simulation(
+                    name, given.users, share, given.spread, given.rtt, seed, eager=given.eager, rule=given.rule
+                ).run()
                 for seed in range(given.first, given.first + given.campaigns)
             ]
             waits = [wait for run in runs for wait in run.waits]
@@ -269,6 +305,8 @@ def in_process(given: argparse.Namespace) -> None:
                 f"{statistics.mean(run.trips for run in runs):.0f}  out of patience "
                 f"{statistics.mean(run.impatient for run in runs):.1f}"
             )
+            if given.eager:
+                rest += f"  eager {statistics.mean(run.eager for run in runs):.3f}"
             good = statistics.mean(run.success for run in runs)
             line(f"  pace {share:g}" if share else "  no pace", [run.error for run in runs], good, rest)
         line("  sequential", *sequential(name, given.users, given.first, given.campaigns))
@@ -384,6 +422,8 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="+", default=list(SHAPES))
     parser.add_argument("--spread", default="0.25")
     parser.add_argument("--rtt", type=float, default=0.1)
+    parser.add_argument("--eager", action="store_true", help="half of the devices do not wait for Retry-After")
+    parser.add_argument("--rule", default="rank", choices=("rank", "retry", "redraw"))
     parser.add_argument("--http", type=int, default=0, help="so many campaigns over HTTP instead")
     parser.add_argument("--database", default="")
     parser.add_argument("--workers", type=int, default=1)

@@ -10,7 +10,7 @@ import asyncio
 
 from privquant.aggregator import server
 from privquant.aggregator.settings import Settings
-from privquant.aggregator.store.base import Ask, AskResult, Spend, What
+from privquant.aggregator.store.base import Ask, AskResult, Outcome, Spend
 from privquant.server import group_commit as groups
 
 
@@ -18,7 +18,7 @@ class EarlyGroupCommit(groups.GroupCommit):
     async def _answer(self, group: list[tuple[Ask, asyncio.Future[AskResult]]]) -> None:
         for ask, future in group:
             if isinstance(ask, Spend) and not future.done():
-                future.set_result(AskResult(What.COUNTED))
+                future.set_result(AskResult(Outcome.COUNTED))
         await asyncio.sleep(0.05)  # so that nearly every kill falls between the two
         await super()._answer(group)
 

@@ -13,7 +13,7 @@ from fleet import Tally, campaign_form, per_answer, tokens_of
 from sqlalchemy import select
 
 from privquant import wire
-from privquant.aggregator.devices.tickets import TicketOffice
+from privquant.aggregator.devices.tickets import Tickets
 from privquant.aggregator.operators.accounts import add_operator
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema
@@ -106,11 +106,11 @@ class Scene:
             found += tokens_of(self.call("POST", f"/v1/campaigns/{campaign}/invites", form))
         return found
 
-    def office(self, campaign: str) -> TicketOffice:
+    def tickets(self, campaign: str) -> Tickets:
         envelope = OperatorClient(self.server.url).call("GET", wire.path_of(campaign, "manifest"))
         manifest = wire.Manifest.from_dict(envelope["manifest"])
         secret = KeyFolder(self.settings.keys).campaign_secret(manifest.issuer, campaign)
-        return TicketOffice(secret, manifest.flip_threshold)
+        return Tickets(secret, manifest.flip_threshold)
 
     def stored(self, campaign: str) -> Stored:
         return asyncio.run(self._stored(campaign))
@@ -139,10 +139,10 @@ class Scene:
 
     def audit(self, campaign: str, tally: Tally) -> dict[str, int]:
         """Compare what devices know with what the store has. All three differences are 0 if all is well."""
-        office, stored = self.office(campaign), self.stored(campaign)
+        tickets, stored = self.tickets(campaign), self.stored(campaign)
 
         def at_rest(token: str) -> bytes:
-            return office.id(bytes.fromhex(wire.token_hash(token)))
+            return tickets.id(bytes.fromhex(wire.token_hash(token)))
 
         acknowledged = {at_rest(token) for token in tally.acknowledged}
         least = per_answer(tally.acknowledged)

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privquant import wire
 from privquant.aggregator.campaign.local_protocol import CampaignProtocol, build_protocol, campaign_options
-from privquant.aggregator.devices.tickets import TicketOffice
+from privquant.aggregator.devices.tickets import Tickets
 from privquant.aggregator.operators.accounts import _hashed
 from privquant.aggregator.store.base import Counts
 from privquant.device import Device, Policy, Rule, ledger_format, policy_from_dict
@@ -69,7 +69,7 @@ WAY = manifest(Integers(0, 600))
 
 
 @pytest.fixture(scope="module")
-def office(tmp_path_factory: pytest.TempPathFactory) -> TicketOffice:
+def tickets(tmp_path_factory: pytest.TempPathFactory) -> Tickets:
     """The tickets of a campaign whose key was made long ago."""
     folder = tmp_path_factory.mktemp("keys")
     pem = KEY.private_bytes(
@@ -80,7 +80,7 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> TicketOffice:
     (folder / "current").write_text(MARK + "\n")
     secret = KeyFolder(folder).campaign_secret(ISSUER, WAY.id)
     assert secret.hex() == GOLDEN["campaign secret"]
-    return TicketOffice(secret, WAY.flip_threshold)
+    return Tickets(secret, WAY.flip_threshold)
 
 
 @pytest.mark.parametrize("name", DOMAINS)
@@ -98,14 +98,14 @@ def test_a_domain_has_the_same_bytes_in_manifest_state_and_policy(name: str) -> 
         assert covers(rule.domain, domain)
 
 
-def test_a_token_is_known_again(office: TicketOffice) -> None:
+def test_a_token_is_known_again(tickets: Tickets) -> None:
     query = Query(2**62 - 7, WAY.flip_threshold, 3, 5)
     assert HASHED.hex() == GOLDEN["token hash"]
-    assert office.id(HASHED).hex() == GOLDEN["token at rest"]
-    assert office.wave(HASHED, 24) == GOLDEN["wave of 24"]
-    assert office.ticket(HASHED, query) == GOLDEN["ticket"]
-    assert office.read(HASHED, GOLDEN["ticket"]) == query
-    assert office.unseal(HASHED, bytes.fromhex(GOLDEN["box"])) == query
+    assert tickets.id(HASHED).hex() == GOLDEN["token at rest"]
+    assert tickets.wave(HASHED, 24) == GOLDEN["wave of 24"]
+    assert tickets.ticket(HASHED, query) == GOLDEN["ticket"]
+    assert tickets.read(HASHED, GOLDEN["ticket"]) == query
+    assert tickets.unseal(HASHED, bytes.fromhex(GOLDEN["box"])) == query
     assert hash_link(TOKEN).hex() == GOLDEN["link hash"]
     assert _hashed("pqo_x").hex() == GOLDEN["operator hash"]
 

@@ -49,8 +49,8 @@ def answered(scene: Scene) -> tuple[str, list[bytes]]:
     campaign = scene.campaign()
     tokens = scene.tokens(campaign, PEOPLE)
     asyncio.run(Fleet("127.0.0.1", scene.settings.port, campaign, tokens[: PEOPLE * 2 // 3]).run(8))
-    office = scene.office(campaign)
-    return campaign, [office.id(bytes.fromhex(wire.token_hash(token))) for token in tokens]
+    tickets = scene.tickets(campaign)
+    return campaign, [tickets.id(bytes.fromhex(wire.token_hash(token))) for token in tokens]
 
 
 def files_of(cluster: PostgresCluster, database: str) -> dict[str, bytes]:

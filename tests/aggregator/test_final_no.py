@@ -20,9 +20,9 @@ from fleet import campaign_form, tokens_of
 
 from privquant import wire
 from privquant.aggregator.campaign.campaigns import Campaigns
+from privquant.aggregator.devices.admission import Admission
 from privquant.aggregator.devices.campaign_cache import CampaignCache, CampaignView
 from privquant.aggregator.devices.routes import DeviceRoutes
-from privquant.aggregator.devices.turns import Turns
 from privquant.aggregator.operators.forms import CampaignForm
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema
@@ -102,7 +102,9 @@ async def process(folder: Path, kind: type[CampaignCache]) -> AsyncIterator[Proc
         identity = await campaigns.create(CampaignForm(**campaign_form(planned_users=2)).to_draft(), "tester")
         invites = await campaigns.invite(identity, 4, "tester")
         cache = kind(store, keys)
-        routes = DeviceRoutes(cache, group, Turns(cache, group, store), store.link_secret, settings.lease_minutes)
+        routes = DeviceRoutes(
+            cache, group, Admission(cache, group, store), store.link_secret, settings.lease_minutes
+        )
         yield Process(engine, store, cache, routes, identity, tokens_of("invite\n" + "\n".join(invites)))
     finally:
         await group.stop()

@@ -17,7 +17,7 @@ from fleet import Fleet
 from scene import Scene
 
 from privquant import wire
-from privquant.aggregator.devices.tickets import TicketOffice, Unreadable
+from privquant.aggregator.devices.tickets import Tickets, Unreadable
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema
@@ -46,16 +46,16 @@ def found_in(files: dict[str, bytes], needles: list[bytes]) -> list[tuple[str, b
     return [(name, needle) for name, data in files.items() for needle in needles if needle in data]
 
 
-def thresholds_read_back(data: bytes, office: TicketOffice, tokens: list[str]) -> dict[str, int]:
+def thresholds_read_back(data: bytes, tickets: Tickets, tokens: list[str]) -> dict[str, int]:
     """The attack: look for a token's id and try to open what stands behind it as the box of its query."""
     linked = {}
     for token in tokens:
         hashed = bytes.fromhex(wire.token_hash(token))
-        identity, place = office.id(hashed), -1
+        identity, place = tickets.id(hashed), -1
         while (place := data.find(identity, place + 1)) >= 0:
             start = place + len(identity)
             try:
-                linked[token] = office.unseal(hashed, data[start : start + BOX]).threshold
+                linked[token] = tickets.unseal(hashed, data[start : start + BOX]).threshold
             except Unreadable:
                 continue
     return linked
@@ -69,7 +69,7 @@ def scan_after(folder: Path, reports: int) -> None:
         tokens = scene.tokens(campaign, reports + 100)
         headers = f"user-agent: {AGENT}\r\nx-forwarded-for: {ADDRESS}\r\n"
         fleet = Fleet("127.0.0.1", scene.settings.port, campaign, tokens[:reports], headers=headers)
-        office = scene.office(campaign)
+        tickets = scene.tickets(campaign)
         during = {}
 
         async def run() -> None:
@@ -83,21 +83,21 @@ def scan_after(folder: Path, reports: int) -> None:
         asyncio.run(run())
         some = list(fleet.tally.acknowledged)[:reports:7]
         # The twin: in the middle of it the write-ahead log still has what was given to whom.
-        early = thresholds_read_back(b"".join(during.values()), office, list(fleet.tally.acknowledged))
+        early = thresholds_read_back(b"".join(during.values()), tickets, list(fleet.tally.acknowledged))
         assert len(early) > 10
         assert all(fleet.tally.acknowledged[token][0] == threshold for token, threshold in early.items())
         deadline = time.monotonic() + 40
         while (scene.settings.data / "store.sqlite3-wal").stat().st_size and time.monotonic() < deadline:
             time.sleep(0.2)
         files = raw_files(scene)
-        assert thresholds_read_back(b"".join(files.values()), office, list(fleet.tally.acknowledged)) == {}
+        assert thresholds_read_back(b"".join(files.values()), tickets, list(fleet.tally.acknowledged)) == {}
         assert scene.stored(campaign).pinned == set()
         assert files["store.sqlite3-wal"] == b""
         needles = [AGENT.encode(), ADDRESS.encode(), *[form for token in some for form in spellings(token)]]
         assert found_in(files, needles) == []
         assert found_in({"server.log": files["server.log"]}, [b"127.0.0.1"]) == []
         # The twin: the scan does find what is there, a token's id at rest.
-        assert found_in(files, [office.id(bytes.fromhex(wire.token_hash(some[0])))])
+        assert found_in(files, [tickets.id(bytes.fromhex(wire.token_hash(some[0])))])
     finally:
         scene.server.stop()
 

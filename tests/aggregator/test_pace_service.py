@@ -8,19 +8,27 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from fleet import Connection
 from scene import Scene
 
 from privquant import wire
-from privquant.aggregator.devices.pace import FLOOR
+from privquant.aggregator.devices.admission_rules import FLOOR
 from privquant.device import Device, Policy, Rule, Transport
 from privquant.domain import Integers
 
 
-async def _ask_all(scene: Scene, campaign: str, tokens: list[str], width: int) -> dict[str, tuple[int, bytes, str]]:
-    found: dict[str, tuple[int, bytes, str]] = {}
+class Answer(NamedTuple):
+    status: int
+    body: bytes
+    retry_after: str
+    seconds: float
+
+
+async def _ask_all(scene: Scene, campaign: str, tokens: list[str], width: int) -> dict[str, Answer]:
+    found: dict[str, Answer] = {}
     left = list(tokens)
 
     async def line() -> None:
@@ -28,7 +36,7 @@ async def _ask_all(scene: Scene, campaign: str, tokens: list[str], width: int) -
         while left:
             token = left.pop()
             body = wire.query_request(token)
-            path = wire.path_of(campaign, "query")
+            path, began = wire.path_of(campaign, "query"), time.monotonic()
             writer.write(f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
             head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
             length, told = (
@@ -36,16 +44,26 @@ async def _ask_all(scene: Scene, campaign: str, tokens: list[str], width: int) -
             )
             assert length is not None
             answer = await reader.readexactly(int(length[1]))
-            found[token] = (int(head.split()[1]), answer, told[1] if told else "")
+            seconds = time.monotonic() - began
+            found[token] = Answer(int(head.split()[1]), answer, told[1] if told else "", seconds)
         writer.close()
 
     await asyncio.gather(*[line() for _ in range(width)])
     return found
 
 
-def ask_all(scene: Scene, campaign: str, tokens: list[str], width: int = 60) -> dict[str, tuple[int, bytes, str]]:
-    """Status, body and Retry-After of a query of each token."""
+def ask_all(scene: Scene, campaign: str, tokens: list[str], width: int = 60) -> dict[str, Answer]:
+    """The answer to a query of each token."""
     return asyncio.run(_ask_all(scene, campaign, tokens, width))
+
+
+def asked_and_not(found: dict[str, Answer]) -> tuple[list[str], list[str]]:
+    """The tokens that were asked at once, and those that were told to come back.
+
+    A device that was asked and stays away holds its slot for 4 seconds or more, and then a held request may get it.
+    """
+    asked = [token for token, answer in found.items() if answer.status == 200 and answer.seconds < 3.5]
+    return asked, [token for token, answer in found.items() if answer.status == 425]
 
 
 def test_eight_are_asked_and_the_others_told_when_to_come_back(scene: Scene) -> None:
@@ -53,27 +71,27 @@ def test_eight_are_asked_and_the_others_told_when_to_come_back(scene: Scene) -> 
     tokens = scene.tokens(campaign, 30)
     began = time.monotonic()
     found = ask_all(scene, campaign, tokens)
-    assert Counter(status for status, _, _ in found.values()) == {200: FLOOR, 425: 30 - FLOOR}
-    given = [token for token in tokens if found[token][0] == 200]
-    waiting = [token for token in tokens if found[token][0] == 425]
-    problem = wire.parse_problem(425, found[waiting[0]][1])
+    given, waiting = asked_and_not(found)
+    assert len(given) == FLOOR
+    assert len(waiting) == 30 - FLOOR
+    problem = wire.parse_problem(425, found[waiting[0]].body)
     assert (problem.code, problem.final) == ("not-yet", False)
-    assert {int(found[token][2]) for token in waiting} <= {1, 2, 3, 4}
-    assert {token: found[token][1] for token in given} == {
-        token: answer for token, (_, answer, _) in ask_all(scene, campaign, given).items()
+    assert {found[token].retry_after for token in waiting} == {"1"}
+    assert {token: found[token].body for token in given} == {
+        token: answer.body for token, answer in ask_all(scene, campaign, given).items()
     }
     shown = scene.call("GET", f"/v1/campaigns/{campaign}")["pace"]
-    assert (shown["share"], shown["at_a_time"], shown["waiting"]) == (0.15, FLOOR, 30 - FLOOR)
+    assert (shown["share"], shown["at_a_time"], shown["waiting"]) == (0.15, FLOOR, len(waiting))
     assert 'privquant_refusals_total{reason="not-yet"}' in scene.call("GET", "/metrics")
     # Those who were asked stay away: their places go to others within seconds, and their reports count later.
     while True:
         found = ask_all(scene, campaign, waiting)
-        if any(status == 200 for status, _, _ in found.values()):
+        if any(answer.status == 200 for answer in found.values()):
             break
         assert time.monotonic() - began < 40
         time.sleep(0.2)
     assert time.monotonic() - began > 3.5
-    ticket = wire.Ticket.parse(ask_all(scene, campaign, given[:1])[given[0]][1])
+    ticket = wire.Ticket.parse(ask_all(scene, campaign, given[:1])[given[0]].body)
     report = wire.WireReport(given[0], ticket.ticket, 1).to_bytes()
 
     async def send() -> tuple[int, bytes]:
@@ -92,29 +110,26 @@ class Held:
         self.scene, self.campaign = scene, scene.campaign()
         *self.first, self.late = scene.tokens(self.campaign, FLOOR + 1)
         self.given = ask_all(scene, self.campaign, self.first)
-        assert {status for status, _, _ in self.given.values()} == {200}
+        assert {answer.status for answer in self.given.values()} == {200}
 
     async def begins(self) -> asyncio.Task[tuple[int, bytes]]:
-        """The late one's query. It may have come at the very end of its turn, and comes again then."""
-        while True:
-            self.line = Connection("127.0.0.1", self.scene.settings.port)
-            path, body = wire.path_of(self.campaign, "query"), wire.query_request(self.late)
-            held = asyncio.create_task(self.line.request("POST", path, body))
-            await asyncio.sleep(0.3)
-            if not held.done():
-                return held
-            assert held.result()[0] == 425
-            await asyncio.sleep(0.2)
+        """The late one's query."""
+        self.line = Connection("127.0.0.1", self.scene.settings.port)
+        path, body = wire.path_of(self.campaign, "query"), wire.query_request(self.late)
+        held = asyncio.create_task(self.line.request("POST", path, body))
+        await asyncio.sleep(0.3)
+        assert not held.done()
+        return held
 
     async def all_report(self) -> None:
         line = Connection("127.0.0.1", self.scene.settings.port)
-        for token, (_, answer, _) in self.given.items():
-            report = wire.WireReport(token, wire.Ticket.parse(answer).ticket, 1).to_bytes()
+        for token, answer in self.given.items():
+            report = wire.WireReport(token, wire.Ticket.parse(answer.body).ticket, 1).to_bytes()
             assert (await line.request("POST", wire.path_of(self.campaign, "reports"), report))[0] == 201
         line.close()
 
     def late_has_a_query(self) -> bool:
-        late = self.scene.office(self.campaign).id(bytes.fromhex(wire.token_hash(self.late)))
+        late = self.scene.tickets(self.campaign).id(bytes.fromhex(wire.token_hash(self.late)))
         return late in self.scene.stored(self.campaign).pinned
 
 
@@ -130,11 +145,24 @@ def test_who_is_held_is_asked_the_moment_a_place_opens(scene: Scene) -> None:
         return status, time.monotonic() - began
 
     status, seconds = asyncio.run(play())
-    if status == 425:  # its hold ended in this very moment
-        status, seconds = asyncio.run(play())
     assert status == 200
     assert seconds < 1.5
     assert one.late_has_a_query()
+
+
+def test_a_token_whose_request_is_held_is_told_at_once_when_it_asks_again(scene: Scene) -> None:
+    one = Held(scene)
+
+    async def play() -> None:
+        held = await one.begins()
+        again = (await _ask_all(scene, one.campaign, [one.late], 1))[one.late]
+        assert (again.status, again.retry_after) == (425, "1")
+        assert again.seconds < 1.5
+        await one.all_report()
+        assert (await held)[0] == 200
+        one.line.close()
+
+    asyncio.run(play())
 
 
 def test_who_hangs_up_while_it_is_held_takes_no_place(scene: Scene) -> None:
@@ -190,17 +218,18 @@ def test_a_server_that_stops_lets_go_whom_it_holds(tmp_path: Path) -> None:
 def test_without_a_pace_everybody_is_asked_at_once(scene: Scene) -> None:
     campaign = scene.campaign(pace=0)
     found = ask_all(scene, campaign, scene.tokens(campaign, 30))
-    assert {status for status, _, _ in found.values()} == {200}
+    assert {answer.status for answer in found.values()} == {200}
     assert scene.call("GET", f"/v1/campaigns/{campaign}")["pace"] is None
 
 
 def test_waves_apply_first(scene: Scene) -> None:
     campaign = scene.campaign(waves={"count": 2, "seconds": 3_600})
     found = ask_all(scene, campaign, scene.tokens(campaign, 60))
-    assert Counter(status for status, _, _ in found.values()) == {200: FLOOR, 425: 60 - FLOOR}
-    told = [int(seconds) for status, _, seconds in found.values() if status == 425]
-    assert {seconds <= 4 for seconds in told} == {True, False}
-    assert all(seconds <= 4 or 3_000 < seconds <= 3_600 for seconds in told)
+    given, waiting = asked_and_not(found)
+    assert len(given) == FLOOR
+    told = [int(found[token].retry_after) for token in waiting]
+    assert {seconds == 1 for seconds in told} == {True, False}
+    assert all(seconds == 1 or 3_000 < seconds <= 3_600 for seconds in told)
 
 
 def test_real_devices_that_come_all_at_once_are_all_counted(scene: Scene, tmp_path: Path) -> None:

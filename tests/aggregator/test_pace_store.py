@@ -17,18 +17,18 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, func, insert, select, text
 
-from privquant.aggregator.devices.pace import FLOOR, Pace
+from privquant.aggregator.devices.admission_rules import FLOOR, InFlightLimit
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema
-from privquant.aggregator.store.base import Admit, Ask, DeviceStore, Pin, Spend, What
+from privquant.aggregator.store.base import Admit, Ask, DeviceStore, Outcome, Pin, Spend
 from privquant.aggregator.store.migrate import migrate, open_engine
 from privquant.aggregator.store.operator_queries import writing
 from privquant.messages import Query
 
 ASKED = Query(10, 4961093570831980854)
-AT_FIRST = Pace(0.1, 0)
-P, H, W = What.PINNED, What.HAS, What.WAIT
+AT_FIRST = InFlightLimit(0.1, 0)
+P, H, W = Outcome.PINNED, Outcome.HAS, Outcome.WAIT
 
 
 class Bench:
@@ -58,8 +58,8 @@ class Bench:
 
         return asyncio.run(inside())
 
-    def commit(self, *asks: Ask) -> list[What]:
-        return [outcome.what for outcome in self.run(lambda store: store.commit(list(asks)))]
+    def commit(self, *asks: Ask) -> list[Outcome]:
+        return [result.outcome for result in self.run(lambda store: store.commit(list(asks)))]
 
     def tick(self, minute: int = 0) -> None:
         self.run(lambda store: store.tick(minute))
@@ -79,8 +79,8 @@ def name(k: int) -> bytes:
     return b"t%d" % k
 
 
-def pin(k: int, pace: Pace | None = AT_FIRST) -> Pin:
-    return Pin(1, name(k), b"box%d" % k, 99, pace)
+def pin(k: int, limit: InFlightLimit | None = AT_FIRST) -> Pin:
+    return Pin(1, name(k), b"box%d" % k, 99, limit)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -92,7 +92,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
 def test_no_more_than_the_pace_are_given_a_query_in_one_group_or_in_many(bench: Bench) -> None:
     assert bench.commit(*[pin(k) for k in range(5)]) == [P] * 5
     assert bench.commit(*[pin(k) for k in range(3, 12)]) == [H, H, P, P, P, W, W, W, W]
-    assert bench.commit(pin(11), pin(0), pin(2_000)) == [W, H, What.UNKNOWN]
+    assert bench.commit(pin(11), pin(0), pin(2_000)) == [W, H, Outcome.UNKNOWN]
     assert bench.commit(pin(11, None)) == [P]  # a campaign without a pace
     assert bench.commit(pin(12)) == [W]
 
@@ -100,12 +100,12 @@ def test_no_more_than_the_pace_are_given_a_query_in_one_group_or_in_many(bench: 
 def test_a_report_frees_its_place_when_the_queries_follow_from_it(bench: Bench) -> None:
     bench.commit(*[pin(k) for k in range(FLOOR)])
     spends = [Spend(1, name(k), ASKED, 1) for k in range(3)]
-    assert bench.commit(*spends, pin(10)) == [What.COUNTED] * 3 + [W]
+    assert bench.commit(*spends, pin(10)) == [Outcome.COUNTED] * 3 + [W]
     assert bench.commit(pin(10)) == [W]
-    follows = Pace(0.1, 3)
+    follows = InFlightLimit(0.1, 3)
     assert bench.commit(*[pin(k, follows) for k in (10, 11, 12, 13)]) == [P, P, P, W]
-    assert bench.commit(pin(14, Pace(0.1, 2))) == [W]  # of a process that has not seen the newest queries
-    assert bench.commit(*[pin(k, Pace(1.0, 40)) for k in range(20, 70)]).count(P) == 40 - FLOOR
+    assert bench.commit(pin(14, InFlightLimit(0.1, 2))) == [W]  # of a process that has not seen the newest queries
+    assert bench.commit(*[pin(k, InFlightLimit(1.0, 40)) for k in range(20, 70)]).count(P) == 40 - FLOOR
 
 
 def test_who_stays_away_frees_its_place_at_the_second_tick_and_may_still_report(bench: Bench) -> None:
@@ -114,21 +114,21 @@ def test_who_stays_away_frees_its_place_at_the_second_tick_and_may_still_report(
     assert bench.commit(pin(10)) == [W]
     bench.tick()
     assert bench.commit(*[pin(k) for k in range(10, 20)]) == [P] * FLOOR + [W, W]
-    assert bench.commit(pin(0), Spend(1, name(0), ASKED, 1)) == [H, What.COUNTED]
-    assert bench.commit(pin(0)) == [What.SPENT]
+    assert bench.commit(pin(0), Spend(1, name(0), ASKED, 1)) == [H, Outcome.COUNTED]
+    assert bench.commit(pin(0)) == [Outcome.SPENT]
 
 
 def test_who_has_no_turn_gets_its_ticket_again_and_no_other(bench: Bench) -> None:
     bench.commit(pin(0))
-    waits = Pace(0.1, 0, turn=False)
+    waits = InFlightLimit(0.1, 0, take=False)
     assert bench.commit(pin(0, waits), pin(1, waits)) == [H, W]
 
 
 def test_claims_take_places_of_the_pace_and_their_queries_no_second_one(bench: Bench) -> None:
     claims = [Admit(1, b"c%d" % k, 50, AT_FIRST) for k in range(10)]
-    assert bench.commit(*claims) == [What.COUNTED] * FLOOR + [W, W]
+    assert bench.commit(*claims) == [Outcome.COUNTED] * FLOOR + [W, W]
     assert bench.commit(pin(0)) == [W]
-    without_turn = Pace(0.1, 0, turn=False)
+    without_turn = InFlightLimit(0.1, 0, take=False)
     assert bench.commit(*[Pin(1, b"c%d" % k, b"box", 99, without_turn) for k in range(FLOOR)]) == [P] * FLOOR
     assert bench.commit(pin(0)) == [W]
     assert bench.link_taken() == FLOOR
@@ -136,15 +136,15 @@ def test_claims_take_places_of_the_pace_and_their_queries_no_second_one(bench: B
 
 def test_a_claim_without_a_query_expires_and_may_be_made_again(bench: Bench) -> None:
     claims = [Admit(1, b"c%d" % k, 50) for k in range(13)]
-    assert bench.commit(*claims) == [What.COUNTED] * 12 + [W]
+    assert bench.commit(*claims) == [Outcome.COUNTED] * 12 + [W]
     assert bench.commit(Pin(1, b"c0", b"box", 99)) == [P]
     bench.tick(50)
     assert bench.link_taken() == 12
     bench.tick(51)
     assert bench.link_taken() == 1
     asks = [Pin(1, b"c%d" % k, b"box", 99) for k in range(3)]
-    assert bench.commit(*asks) == [H, What.EXPIRED, What.EXPIRED]
-    assert bench.commit(Admit(1, b"c1", 60), Admit(1, b"c0", 60), asks[1]) == [What.COUNTED, H, P]
+    assert bench.commit(*asks) == [H, Outcome.EXPIRED, Outcome.EXPIRED]
+    assert bench.commit(Admit(1, b"c1", 60), Admit(1, b"c0", 60), asks[1]) == [Outcome.COUNTED, H, P]
     assert bench.link_taken() == 2
 
 
@@ -153,7 +153,7 @@ def test_a_link_is_full_for_good_when_all_its_places_have_queries(bench: Bench) 
     assert bench.commit(Admit(1, b"late", 50)) == [W]
     bench.commit(*[Pin(1, b"c%d" % k, b"box", 99) for k in range(12)])
     bench.tick(51)
-    assert bench.commit(Admit(1, b"late", 52)) == [What.FULL]
+    assert bench.commit(Admit(1, b"late", 52)) == [Outcome.FULL]
 
 
 FIRST_RELEASE = (
@@ -176,7 +176,7 @@ def test_a_campaign_that_ran_before_there_was_a_pace_runs_on_without_one(
         config.attributes["connection"] = connection
         command.upgrade(config, "0001")
 
-    async def run(settings: Settings) -> tuple[float, list[What]]:
+    async def run(settings: Settings) -> tuple[float, list[Outcome]]:
         engine = open_engine(settings)
         async with writing(engine) as db:
             await db.run_sync(first_release)
@@ -196,22 +196,22 @@ def test_a_campaign_that_ran_before_there_was_a_pace_runs_on_without_one(
             found = await store.commit(asks)
         finally:
             await store.close()
-        return row.pace, [outcome.what for outcome in found]
+        return row.pace, [result.outcome for result in found]
 
     for number, database in enumerate(("", request.getfixturevalue("fresh_database"))):
         pace, found = asyncio.run(run(Settings(data=tmp_path / str(number), database=database)))
         assert pace == 0
-        assert found == [H, P, P, What.COUNTED, What.COUNTED, W]
+        assert found == [H, P, P, Outcome.COUNTED, Outcome.COUNTED, W]
 
 
 RACER = """
 import asyncio, sys
 from pathlib import Path
-from privquant.aggregator.devices.pace import Pace
+from privquant.aggregator.devices.admission_rules import InFlightLimit
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import postgres, sqlite
-from privquant.aggregator.store.base import Pin, What
+from privquant.aggregator.store.base import Pin, Outcome
 
 data, database, racer, twin = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4] == "twin"
 
@@ -223,13 +223,13 @@ async def main():
     given = 0
     if twin:  # looks first, outside of the transaction that gives
         heard, flying = (await store._read(postgres.sql.IN_FLIGHT, 1))[0]
-        left = Pace(0.1, 0).places(heard, flying)
+        left = InFlightLimit(0.1, 0).slots(heard, flying)
         await asyncio.sleep(0.2)
         asks = [Pin(1, b"t%d" % (4 * k + racer), b"box", 99) for k in range(left)]
-        given = [outcome.what for outcome in await store.commit(asks)].count(What.PINNED)
+        given = [result.outcome for result in await store.commit(asks)].count(Outcome.PINNED)
     for k in range(0 if twin else 60):
-        asks = [Pin(1, b"t%d" % (4 * (k + j) + racer), b"box", 99, Pace(0.1, 0)) for j in range(3)]
-        given += [outcome.what for outcome in await store.commit(asks)].count(What.PINNED)
+        asks = [Pin(1, b"t%d" % (4 * (k + j) + racer), b"box", 99, InFlightLimit(0.1, 0)) for j in range(3)]
+        given += [result.outcome for result in await store.commit(asks)].count(Outcome.PINNED)
     print(given, flush=True)
     await store.close()
 

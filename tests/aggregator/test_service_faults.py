@@ -102,11 +102,11 @@ def throw_garbage(scene: Scene, count: int, width: int = 24) -> tuple[Counter[in
     fleet = Fleet("127.0.0.1", scene.settings.port, campaign, scene.tokens(campaign, 60), seed=6)
     asyncio.run(fleet.run(8))
     before = scene.stored(campaign)
-    office = scene.office(campaign)
+    issuer = scene.tickets(campaign)
     spent, tickets = [], []
     for token, (threshold, bit) in fleet.tally.acknowledged.items():
-        query = Query(threshold, office.coin, phase=1)
-        ticket = office.ticket(bytes.fromhex(wire.token_hash(token)), query)
+        query = Query(threshold, issuer.coin, phase=1)
+        ticket = issuer.ticket(bytes.fromhex(wire.token_hash(token)), query)
         spent.append(wire.WireReport(token, ticket, bit).to_bytes())
         tickets.append(ticket)
     garbage = Garbage(campaign, spent, tickets, seed=7)

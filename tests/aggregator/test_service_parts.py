@@ -24,9 +24,18 @@ from privquant.aggregator.campaign.local_protocol import (
 )
 from privquant.aggregator.campaign.shuffled_campaigns import estimates_shown
 from privquant.aggregator.devices.campaign_cache import CampaignView
-from privquant.aggregator.devices.tickets import TicketOffice, Unreadable
+from privquant.aggregator.devices.tickets import Tickets, Unreadable
 from privquant.aggregator.settings import Settings
-from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, Counts, Pin, Published, Unavailable, What
+from privquant.aggregator.store.base import (
+    Ask,
+    AskResult,
+    CampaignRow,
+    Counts,
+    Outcome,
+    Pin,
+    Published,
+    Unavailable,
+)
 from privquant.domain import Grid
 from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import Query
@@ -38,7 +47,7 @@ from privquant.server.token_ids import TokenIds
 from privquant.wire import public_key_of, sign_manifest
 
 COIN = flip_threshold(1.0)
-OFFICE = TicketOffice(b"s" * 32, COIN)
+TICKETS = Tickets(b"s" * 32, COIN)
 HASH, OTHER = b"h" * 32, b"o" * 32
 
 
@@ -47,28 +56,28 @@ HASH, OTHER = b"h" * 32, b"o" * 32
 
 @pytest.mark.parametrize("query", [Query(0, COIN), Query(2**63 - 2, COIN, 2**32 - 1, 2**16 - 1)])
 def test_a_ticket_reads_back_for_its_token_alone(query: Query) -> None:
-    ticket = OFFICE.ticket(HASH, query)
-    assert OFFICE.read(HASH, ticket) == query
-    assert OFFICE.read(OTHER, ticket) is None
-    assert TicketOffice(b"t" * 32, COIN).read(HASH, ticket) is None
+    ticket = TICKETS.ticket(HASH, query)
+    assert TICKETS.read(HASH, ticket) == query
+    assert TICKETS.read(OTHER, ticket) is None
+    assert Tickets(b"t" * 32, COIN).read(HASH, ticket) is None
     for bad in ("", "A", "A" * 200, ticket[:-4], ticket + "AAAA", "!" * 40):
-        assert OFFICE.read(HASH, bad) is None
+        assert TICKETS.read(HASH, bad) is None
 
 
 def test_every_changed_character_of_a_ticket_is_found() -> None:
-    ticket = OFFICE.ticket(HASH, Query(5, COIN))
+    ticket = TICKETS.ticket(HASH, Query(5, COIN))
     for place, old in enumerate(ticket):
         changed = ticket[:place] + ("A" if old != "A" else "B") + ticket[place + 1 :]
-        assert OFFICE.read(HASH, changed) is None
+        assert TICKETS.read(HASH, changed) is None
 
 
 def test_a_box_opens_for_its_token_alone_and_has_one_size() -> None:
-    boxes = [OFFICE.seal(HASH, Query(threshold, COIN)) for threshold in (0, 2**62)]
-    assert OFFICE.unseal(HASH, boxes[1]).threshold == 2**62
+    boxes = [TICKETS.seal(HASH, Query(threshold, COIN)) for threshold in (0, 2**62)]
+    assert TICKETS.unseal(HASH, boxes[1]).threshold == 2**62
     assert len(boxes[0]) == len(boxes[1]) == 42
-    for office, hashed, box in ((OFFICE, OTHER, boxes[0]), (TicketOffice(b"t" * 32, COIN), HASH, boxes[0])):
+    for tickets, hashed, box in ((TICKETS, OTHER, boxes[0]), (Tickets(b"t" * 32, COIN), HASH, boxes[0])):
         with pytest.raises(Unreadable):
-            office.unseal(hashed, box)
+            tickets.unseal(hashed, box)
 
 
 @pytest.mark.parametrize("size", [0, 1, 32, 64, 65, 200])
@@ -81,7 +90,7 @@ def test_a_key_taken_in_once_gives_the_library_s_hmac(size: int) -> None:
 
 def test_waves_are_even() -> None:
     """10,000 tokens over 4 waves: each has 2,500 +- 5 standard deviations (217); false-alarm rate below 1e-5."""
-    drawn = [OFFICE.wave(random.Random(k).randbytes(32), 4) for k in range(10_000)]
+    drawn = [TICKETS.wave(random.Random(k).randbytes(32), 4) for k in range(10_000)]
     assert all(abs(drawn.count(wave) - 2_500) < 217 for wave in range(4))
 
 
@@ -131,7 +140,7 @@ def test_an_ask_is_answered_after_its_group_is_committed() -> None:
             groups.append(len(asks))
             await asyncio.sleep(0.01)
             events.append("committed")
-            return [AskResult(What.PINNED, ask.id) for ask in asks]
+            return [AskResult(Outcome.PINNED, ask.id) for ask in asks]
 
         group = GroupCommit(commit)
         group.start()
@@ -160,7 +169,7 @@ def test_a_group_smaller_than_the_last_waits_a_moment_where_it_is_told_to(moment
         async def commit(asks: list[Ask]) -> list[AskResult]:
             groups.append(len(asks))
             await asyncio.sleep(0.01)
-            return [AskResult(What.COUNTED) for _ in asks]
+            return [AskResult(Outcome.COUNTED) for _ in asks]
 
         group = GroupCommit(commit, moment=moment)
         asks = [group.put(Pin(1, b"x", None, 0)) for _ in range(4)]
@@ -182,14 +191,14 @@ def test_a_group_the_store_did_not_take_is_refused_ask_by_ask_and_the_next_one_g
         async def commit(asks: list[Ask]) -> list[AskResult]:
             if failures:
                 raise failures.pop(0)
-            return [AskResult(What.COUNTED) for _ in asks]
+            return [AskResult(Outcome.COUNTED) for _ in asks]
 
         group = GroupCommit(commit, depth=2)
         group.start()
         for _ in range(2):
             with pytest.raises(Unavailable):
                 await group.put(Pin(1, b"x", None, 0))
-        assert (await group.put(Pin(1, b"x", None, 0))).what is What.COUNTED
+        assert (await group.put(Pin(1, b"x", None, 0))).outcome is Outcome.COUNTED
         waiting = [group.put(Pin(1, b"x", None, 0)) for _ in range(2)]
         with pytest.raises(Unavailable, match="too many"):
             group.put(Pin(1, b"x", None, 0))

@@ -18,7 +18,7 @@ from sqlalchemy import insert
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema
-from privquant.aggregator.store.base import Admit, Ask, DeviceStore, Pin, Published, Spend, Unavailable, What
+from privquant.aggregator.store.base import Admit, Ask, DeviceStore, Outcome, Pin, Published, Spend, Unavailable
 from privquant.aggregator.store.migrate import HEAD, migrate, open_engine
 from privquant.aggregator.store.operator_queries import writing
 from privquant.messages import Query
@@ -43,8 +43,8 @@ class Bench:
 
         return asyncio.run(inside())
 
-    def commit(self, *asks: Ask) -> list[What]:
-        return [outcome.what for outcome in self.run(lambda store: store.commit(list(asks)))]
+    def commit(self, *asks: Ask) -> list[Outcome]:
+        return [result.outcome for result in self.run(lambda store: store.commit(list(asks)))]
 
     def set_state(self, state: str) -> None:
         async def inside() -> None:
@@ -81,26 +81,26 @@ def counts_of(bench: Bench) -> dict[Query, tuple[int, int]]:
 
 def test_a_token_is_counted_once_however_often_it_comes(bench: Bench) -> None:
     first = bench.commit(Spend(1, b"a", A, 1), Spend(1, b"a", A, 0), Spend(1, b"b", A, 0))
-    assert first == [What.COUNTED, What.SPENT, What.COUNTED]
-    assert bench.commit(Spend(1, b"a", B, 1)) == [What.SPENT]
+    assert first == [Outcome.COUNTED, Outcome.SPENT, Outcome.COUNTED]
+    assert bench.commit(Spend(1, b"a", B, 1)) == [Outcome.SPENT]
     assert counts_of(bench) == {A: (2, 1)}
 
 
 def test_the_first_query_of_a_token_is_its_only_one(bench: Bench) -> None:
-    async def work(store: DeviceStore) -> list[tuple[What, bytes | None]]:
+    async def work(store: DeviceStore) -> list[tuple[Outcome, bytes | None]]:
         asks: list[Ask] = [Pin(1, b"a", b"first", 9), Pin(1, b"a", b"second", 9)]
         asks += [Pin(1, b"x", b"box", 9), Pin(1, b"b", None, 9)]
         found = await store.commit(asks)
         found += await store.commit([Pin(1, b"a", b"third", 9), Pin(1, b"a", None, 9)])
-        return [(outcome.what, outcome.box) for outcome in found]
+        return [(result.outcome, result.box) for result in found]
 
     assert bench.run(work) == [
-        (What.PINNED, b"first"),
-        (What.HAS, b"first"),
-        (What.UNKNOWN, None),
-        (What.NONE, None),
-        (What.HAS, b"first"),
-        (What.HAS, b"first"),
+        (Outcome.PINNED, b"first"),
+        (Outcome.HAS, b"first"),
+        (Outcome.UNKNOWN, None),
+        (Outcome.NONE, None),
+        (Outcome.HAS, b"first"),
+        (Outcome.HAS, b"first"),
     ]
 
 
@@ -112,7 +112,7 @@ def test_a_report_erases_the_query_its_token_was_given(bench: Bench) -> None:
         return [*before, await store.taken(1, 50), await store.taken(1, 51)]
 
     assert bench.run(work) == [2, 0, 2, 1]
-    assert bench.commit(Pin(1, b"a", b"again", 50)) == [What.SPENT]
+    assert bench.commit(Pin(1, b"a", b"again", 50)) == [Outcome.SPENT]
 
 
 def test_sealing_changes_no_count(bench: Bench) -> None:
@@ -139,21 +139,21 @@ def test_what_a_closed_campaign_left_is_sealed_however_little(bench: Bench) -> N
 def test_a_closed_campaign_counts_nothing_but_knows_what_it_counted(bench: Bench) -> None:
     bench.commit(Spend(1, b"a", A, 1))
     bench.set_state("paused")
-    assert bench.commit(Spend(1, b"b", A, 1)) == [What.COUNTED]  # asked before the pause
+    assert bench.commit(Spend(1, b"b", A, 1)) == [Outcome.COUNTED]  # asked before the pause
     bench.set_state("closed")
-    assert bench.commit(Spend(1, b"a", A, 1), Spend(1, b"c", A, 1)) == [What.SPENT, What.CLOSED]
-    assert bench.commit(Admit(1, b"new")) == [What.CLOSED]
+    assert bench.commit(Spend(1, b"a", A, 1), Spend(1, b"c", A, 1)) == [Outcome.SPENT, Outcome.CLOSED]
+    assert bench.commit(Admit(1, b"new")) == [Outcome.CLOSED]
     assert bench.run(lambda store: store.campaigns(live=True)) == []
 
 
 def test_an_open_link_has_so_many_places(bench: Bench) -> None:
     assert bench.commit(Admit(1, b"d"), Admit(1, b"d"), Admit(1, b"e"), Admit(1, b"f")) == [
-        What.COUNTED,
-        What.HAS,
-        What.COUNTED,
-        What.FULL,
+        Outcome.COUNTED,
+        Outcome.HAS,
+        Outcome.COUNTED,
+        Outcome.FULL,
     ]
-    assert bench.commit(Pin(1, b"d", b"box", 9), Pin(1, b"f", b"box", 9)) == [What.PINNED, What.UNKNOWN]
+    assert bench.commit(Pin(1, b"d", b"box", 9), Pin(1, b"f", b"box", 9)) == [Outcome.PINNED, Outcome.UNKNOWN]
     assert bench.run(lambda store: store.link_secret(1)) == b"s"
 
 
@@ -169,7 +169,7 @@ def test_published_queries_are_replaced_whole(bench: Bench) -> None:
 def test_groups_of_several_processes_do_not_lock_each_other_out(bench: Bench) -> None:
     """The same tokens, in opposite orders, from four connections at once: each is counted once."""
 
-    async def work(_store: DeviceStore) -> list[What]:
+    async def work(_store: DeviceStore) -> list[Outcome]:
         stores = [open_device_store(bench.settings) for _ in range(4)]
         asks: list[Ask] = [Spend(1, bytes([k]), A, k % 2) for k in range(100)]
         try:
@@ -179,10 +179,10 @@ def test_groups_of_several_processes_do_not_lock_each_other_out(bench: Bench) ->
         finally:
             for store in stores:
                 await store.close()
-        return [outcome.what for outcomes in found for outcome in outcomes]
+        return [result.outcome for results in found for result in results]
 
     found = bench.run(work)
-    assert (found.count(What.COUNTED), found.count(What.SPENT)) == (100, 300)
+    assert (found.count(Outcome.COUNTED), found.count(Outcome.SPENT)) == (100, 300)
     assert counts_of(bench) == {A: (100, 50)}
 
 

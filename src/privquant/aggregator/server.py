@@ -65,7 +65,7 @@ def serve(settings: Settings, listening: Listeners, on_ready: Callable[[], None]
     def on_stop() -> None:
         """End streams and send away those who wait for a place, which would all be waited for otherwise."""
         service.live.end_streams()
-        service.turns.let_go()
+        service.admission.let_go()
 
     app = PublicApp(service, build_public_api(service))
     ServiceServer(app, service, admin, on_ready, on_stop).run_on(listening.public)

@@ -12,16 +12,16 @@ from privquant.aggregator.campaign.campaigns import Campaigns, WrongState
 from privquant.aggregator.campaign.publisher import Publisher
 from privquant.aggregator.campaign.retention import Retention
 from privquant.aggregator.campaign.snapshots import Snapshots
+from privquant.aggregator.devices.admission import Admission
 from privquant.aggregator.devices.campaign_cache import CampaignCache
 from privquant.aggregator.devices.routes import DeviceRoutes
 from privquant.aggregator.devices.shuffled_batches import BatchRoutes
-from privquant.aggregator.devices.turns import Turns
 from privquant.aggregator.operators.campaign_metrics import CampaignMetrics
 from privquant.aggregator.operators.estimator import Estimator
 from privquant.aggregator.operators.history import History
 from privquant.aggregator.operators.live import Live
 from privquant.aggregator.settings import Settings
-from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, DeviceStore, Unavailable, What
+from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, DeviceStore, Outcome, Unavailable
 from privquant.aggregator.store.migrate import migrate, open_engine
 from privquant.aggregator.store.operator_queries import manifest_of
 from privquant.aggregator.store.sqlite import SqliteDeviceStore
@@ -37,7 +37,7 @@ _SWEEP = 10.0  # seconds between two sweeps of what the database itself remember
 _SEAL = 1.0
 _HISTORY = 0.5
 _SNAPSHOT = 1.0  # seconds between two snapshots of a campaign
-_TICK = 4.0  # seconds; a device that was asked and stays away loses its place at the second tick
+_TICK = 4.0  # seconds; a device that was asked and stays away frees its slot after the second tick
 _ANNOUNCE = 0.25
 _OTHER_COMMIT = 0.005  # seconds; what a transaction of another worker takes
 _PAUSE = 0.005  # seconds between two turns of a task that itself waits for work
@@ -81,21 +81,21 @@ class Service(Repeating):
             behind=self.settings.snapshot_reports,
             waiting=self.cache.waiting,
         )
-        self.turns = Turns(self.cache, self.group, self.store, alone=not self.settings.database)
+        self.admission = Admission(self.cache, self.group, self.store, alone=not self.settings.database)
         self.devices = DeviceRoutes(
-            self.cache, self.group, self.turns, self.store.link_secret, self.settings.lease_minutes
+            self.cache, self.group, self.admission, self.store.link_secret, self.settings.lease_minutes
         )
         self.batches = BatchRoutes(self.engine, self.cache, self.keys, self._round_over.set)
         self._announcer = Announcer(self.engine, self.keys, self.health)
         self._snapshots = Snapshots(self.engine, self.settings.snapshot_reports, _SNAPSHOT)
-        self._publisher = Publisher(self.store, self.turns.published, self._snapshots.advance)
+        self._publisher = Publisher(self.store, self.admission.published, self._snapshots.advance)
         self._estimator = Estimator()
         history = History(self.engine, self._estimator)
         self.live = Live(self.campaigns, self._estimator, history)
         self.group.start()
         self._repeat("refresh", self.settings.refresh, self.cache.refresh)
         self._repeat("publish", _PAUSE, self._publish)
-        self._repeat("places", _PAUSE, self.turns.look)
+        self._repeat("slots", _PAUSE, self.admission.look)
         self._repeat("announce", 0.01, self._announce)
         self._repeat("seal", _SEAL, self._seal)
         self._repeat("history", _HISTORY, history.note)
@@ -175,16 +175,16 @@ class Service(Repeating):
         metrics.commits.observe(time.perf_counter() - started)
         metrics.groups.observe(len(asks))
         metrics.waiting.set(self.group.waiting)
-        if self._leads and any(outcome.what is What.COUNTED for outcome in outcomes):
-            self.turns.counted()
+        if self._leads and any(result.outcome is Outcome.COUNTED for result in outcomes):
+            self.admission.counted()
         return outcomes
 
     async def _publish(self) -> None:
-        """In its time, or as soon as those who are held wait for it."""
+        """In its time, or as soon as held requests wait for it."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.settings.publish):
-                await self.turns.hungry.wait()
-        self.turns.hungry.clear()
+                await self.admission.publish_now.wait()
+        self.admission.publish_now.clear()
         self._leads = await self._publisher.turn()
         if not self._leads:
             await asyncio.sleep(1.0)

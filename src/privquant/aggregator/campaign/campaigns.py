@@ -22,7 +22,7 @@ from privquant.aggregator.campaign.drafts import Draft, check_waves, first_queri
 from privquant.aggregator.campaign.local_protocol import estimates_of, key_of
 from privquant.aggregator.campaign.shuffled_campaigns import counts_shown, estimates_shown, look
 from privquant.aggregator.campaign.snapshots import STEP, shown_counts, shown_heard
-from privquant.aggregator.devices.pace import at_a_time, check_share
+from privquant.aggregator.devices.admission_rules import at_a_time, check_share
 from privquant.aggregator.operators.accounts import note
 from privquant.aggregator.store import schema
 from privquant.aggregator.store.base import CampaignRow, Counts, DeviceStore, Erasure

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from privquant.aggregator.campaign.local_protocol import CampaignProtocol
-from privquant.aggregator.devices.pace import at_a_time
+from privquant.aggregator.devices.admission_rules import at_a_time
 from privquant.aggregator.store.base import CampaignRow, Counts, DeviceStore
 from privquant.aggregator.store.operator_queries import is_shuffled, manifest_of
 from privquant.errors import ProtocolError

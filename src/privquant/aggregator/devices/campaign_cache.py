@@ -1,7 +1,8 @@
 """What a process knows about running campaigns, refreshed from the store.
 
-A `CampaignView` is what the store has: manifest, state, the queries to hand out next, how many places are taken. Of
-its own it only has who waits for a turn (see aggregator.pace), and refusals to tell of. Losing it loses nothing.
+A `CampaignView` has what the store has: manifest, state, the queries to hand out next, how many places are taken.
+Only two things are its own: the tokens that wait for a query (see admission_rules), and the refusals it has not
+told of yet. Losing it loses nothing.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import time
 from secrets import SystemRandom
 
 from privquant.aggregator import metrics
-from privquant.aggregator.devices.pace import Crowd
+from privquant.aggregator.devices.admission_rules import WaitingTokens
 from privquant.aggregator.devices.refusal_tally import RefusalTally
-from privquant.aggregator.devices.tickets import TicketOffice
+from privquant.aggregator.devices.tickets import Tickets
 from privquant.aggregator.store.base import CampaignRow, DeviceStore, Published
 from privquant.aggregator.store.operator_queries import manifest_of
 from privquant.messages import Query
@@ -31,17 +32,17 @@ class CampaignView:
         self.id = row.id
         self.envelope = row.envelope
         self.manifest = manifest_of(row.envelope)
-        self.office = TicketOffice(keys.campaign_secret(self.manifest.issuer, row.id), self.manifest.flip_threshold)
+        self.tickets = Tickets(keys.campaign_secret(self.manifest.issuer, row.id), self.manifest.flip_threshold)
         self.state = row.state
         self.share = row.pace
-        self.crowd = Crowd()
+        self.waiting = WaitingTokens()
         self.refusals = RefusalTally(row.id)
         self.known = 0
         self.taken = row.heard  # may run ahead of the store by what was being counted; see `CampaignCache.is_full`
         self.full_until = 0.0
         self.counting = asyncio.Lock()
         self._queries: list[tuple[Query, int]] = []
-        self._hand: list[Query] = []
+        self._in_order: list[Query] = []
         self._next = 0
 
     def set_queries(self, published: Published, random: SystemRandom) -> None:
@@ -52,15 +53,15 @@ class CampaignView:
             return
         total = sum(users for _, users in queries)
         shrink = max(1.0, total / _LONGEST_LIST)
-        hand = [query for query, users in queries for _ in range(max(1, round(users / shrink)))]
-        random.shuffle(hand)
-        self._queries, self._hand, self._next = queries, hand, 0
+        in_order = [query for query, users in queries for _ in range(max(1, round(users / shrink)))]
+        random.shuffle(in_order)
+        self._queries, self._in_order, self._next = queries, in_order, 0
 
     def next_query(self) -> Query | None:
-        if not self._hand:
+        if not self._in_order:
             return None
-        self._next = (self._next + 1) % len(self._hand)
-        return self._hand[self._next]
+        self._next = (self._next + 1) % len(self._in_order)
+        return self._in_order[self._next]
 
 
 class CampaignCache:
@@ -93,17 +94,17 @@ class CampaignCache:
             view.refusals.refused(reason)
 
     def waiting(self, identity: str) -> tuple[int, float]:
-        """How many wait for their turn, and how many seconds those served lately had waited, here."""
+        """How many tokens wait here for a query, and how many seconds those served lately had waited."""
         view = self._views.get(identity)
-        return (0, 0.0) if view is None else (len(view.crowd), view.crowd.wait_seconds)
+        return (0, 0.0) if view is None else (len(view.waiting), view.waiting.wait_seconds)
 
     async def refresh(self) -> None:
         """Look at the store again, for all campaigns devices have come for."""
         if not self._views:
             return
         for view in self._views.values():
-            view.crowd.forget(time.time())
-        metrics.waiting_devices.set(sum(len(view.crowd) for view in self._views.values()))
+            view.waiting.forget(time.time())
+        metrics.waiting_devices.set(sum(len(view.waiting) for view in self._views.values()))
         rows = {row.id: row for row in await self._store.campaigns()}
         for identity, view in list(self._views.items()):
             row = rows.get(identity)

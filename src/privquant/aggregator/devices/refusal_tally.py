@@ -1,8 +1,8 @@
 """Refusals of one campaign by reason, told to the operator in steps.
 
-A count that moved with every request would tell who watches it when one device came; so a process tells what it has
-refused when there are `Stepped.step` refusals to tell, or when so many reports of the campaign were counted
-meanwhile, as its snapshots do, or when the campaign is closed.
+A count that moved with every request would show when one device came. So a process tells what it has refused when
+there are `Stepped.step` refusals to tell, or when so many reports of the campaign were counted meanwhile, as its
+snapshots do, or when the campaign is closed.
 """
 
 from __future__ import annotations

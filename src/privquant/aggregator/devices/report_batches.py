@@ -1,11 +1,11 @@
-"""Batches of reports: answered one at a time, in pieces, so that whoever sends single reports hardly notices.
+"""Batches of reports: answered one at a time, in pieces, so that devices with single reports hardly notice.
 
 A batch costs thousands of times what a report does, and anybody can send one full of forged tickets. So:
 
 - one batch is in work at a time in a process, and it works for a fifth of the time at most;
-- its reports are looked at and stored a piece at a time, and others' requests have their turn between two pieces;
+- its reports are looked at and stored a piece at a time, and other requests are served between two pieces;
 - when `FORGED` of its reports were forged, and half of those looked at, the rest is not looked at: each is answered
-  429, which is not final. Who sent it may have been lied to, and sends the rest again, smaller.
+  429, which is not final. The sender may have been lied to, and sends the rest again in a smaller batch.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from typing import Any, TypeVar
 
 from privquant import wire
 from privquant.aggregator import metrics
-from privquant.aggregator.store.base import Ask, AskResult, Spend, What
+from privquant.aggregator.store.base import Ask, AskResult, Outcome, Spend
 from privquant.server.group_commit import GroupCommit
 from privquant.server.replies import Reply, RequestRefused
 
 T = TypeVar("T")
 
 PIECE = 100
-"""Reports looked at before others have their turn."""
+"""Reports looked at before other requests are served."""
 REST = 4.0
-"""Seconds left to others for every second a batch works."""
+"""Seconds left to other requests for every second a batch works."""
 FORGED = 64
 """Forged reports in a batch, at least, before the rest of it is left unread."""
 
 
-class BatchDesk:
-    """Takes the batches of one process. counted: notes an outcome, and says whether the report was new."""
+class ReportBatches:
+    """Takes the batches of one process. counted: notes a result, and says whether the report was new."""
 
     def __init__(self, group: GroupCommit[Ask, AskResult], counted: Callable[[AskResult], bool]) -> None:
         self._group = group
         self._counted = counted
-        self._turn = asyncio.Lock()
+        self._one_at_a_time = asyncio.Lock()
 
     async def answer(self, body: bytes, spend: Callable[[wire.WireReport], Spend]) -> Reply:
         """A result for each report; `spend` makes an ask of one, or refuses it."""
-        async with self._turn:
+        async with self._one_at_a_time:
             reports = await _resting(lambda: _parse(body))
             results: list[dict[str, Any]] = []
             forged = 0
@@ -72,16 +72,16 @@ class BatchDesk:
                     results[place] = _result(error.code)
 
         await _resting(look)
-        for place, outcome in zip(places, await self._group.put_all(asks), strict=True):
-            if outcome.what is What.CLOSED:
+        for place, result in zip(places, await self._group.put_all(asks), strict=True):
+            if result.outcome is Outcome.CLOSED:
                 results[place] = _result("campaign-closed")
             else:
-                results[place] = {"status": 201 if self._counted(outcome) else 200}
+                results[place] = {"status": 201 if self._counted(result) else 200}
         return results
 
 
 async def _resting(work: Callable[[], T]) -> T:
-    """Do the work, then let others have their turn for `REST` times as long."""
+    """Do the work, then serve other requests for `REST` times as long."""
     began = time.perf_counter()
     done = work()
     await asyncio.sleep(REST * (time.perf_counter() - began))

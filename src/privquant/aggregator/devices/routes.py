@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from privquant import wire
 from privquant.aggregator import metrics
+from privquant.aggregator.devices.admission import Admission, HungUp
+from privquant.aggregator.devices.admission_rules import InFlightLimit
 from privquant.aggregator.devices.campaign_cache import CampaignCache, CampaignView
-from privquant.aggregator.devices.pace import Pace
-from privquant.aggregator.devices.report_batches import BatchDesk
-from privquant.aggregator.devices.turns import Gone, Turns
+from privquant.aggregator.devices.report_batches import ReportBatches
 from privquant.aggregator.operators.forms import CAMPAIGN_ID, IN_WORDS
-from privquant.aggregator.store.base import Admit, Ask, AskResult, Pin, Spend, Unavailable, What
+from privquant.aggregator.store.base import Admit, Ask, AskResult, Outcome, Pin, Spend, Unavailable
 from privquant.server.group_commit import GroupCommit
 from privquant.server.keys import KeyUnusable
 from privquant.server.replies import Reply, RequestRefused, check_method, refusal_of
@@ -44,7 +44,7 @@ class Sent:
     """A request's body, and how to find out that its client hung up."""
 
     body: bytes
-    gone: Gone | None
+    hung_up: HungUp | None
 
 
 @dataclass(eq=False)
@@ -53,12 +53,12 @@ class DeviceRoutes:
 
     _cache: CampaignCache
     _group: GroupCommit[Ask, AskResult]
-    _turns: Turns
+    _admission: Admission
     _link_of: Callable[[int], Awaitable[bytes | None]]
     _lease_minutes: int
 
     def __post_init__(self) -> None:
-        self._desk = BatchDesk(self._group, _counted)
+        self._batches = ReportBatches(self._group, _counted)
         self._serve = {
             wire.MANIFEST: self._manifest,
             wire.CLAIMS: self._claim,
@@ -68,14 +68,14 @@ class DeviceRoutes:
         }
 
     async def handle(
-        self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody, gone: Gone | None = None
+        self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody, hung_up: HungUp | None = None
     ) -> Reply:
         """One request, one reply; nothing a device sends raises. A body is read when its campaign is known.
 
-        gone: how to find out that the client hung up, where that is possible.
+        hung_up: how to find out that the client hung up, where that is possible.
         """
         try:
-            reply = await self._handle(identity, route, method, body, gone)
+            reply = await self._handle(identity, route, method, body, hung_up)
         except (RequestRefused, wire.WireError, Unavailable, KeyUnusable) as error:
             reason, reply = refusal_of(error)  # not the error: a variable with it would keep the body alive
             metrics.refusals.labels(reason).inc()
@@ -84,7 +84,7 @@ class DeviceRoutes:
         return reply
 
     async def _handle(
-        self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody, gone: Gone | None
+        self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody, hung_up: HungUp | None
     ) -> Reply:
         check_method(route, method)
         if not _ID.fullmatch(identity):
@@ -94,7 +94,7 @@ class DeviceRoutes:
             raise RequestRefused("unknown-campaign")
         if view.manifest.shuffle is not None and route != wire.MANIFEST:
             raise RequestRefused("not-found", f"this campaign is answered at {view.manifest.shuffle.address}")
-        return await self._serve[route](view, Sent(await whole(body, route.most_sent), gone))
+        return await self._serve[route](view, Sent(await whole(body, route.most_sent), hung_up))
 
     async def _manifest(self, view: CampaignView, _sent: Sent) -> Reply:
         return Reply(200, view.envelope, immutable=True)
@@ -105,19 +105,19 @@ class DeviceRoutes:
         if stored is None or not link_matches(claim, stored):
             raise RequestRefused("wrong-link", _WRONG_LINK)
         hashed = bytes.fromhex(claim.token_hash)
-        token, term = view.office.id(hashed), _minute() + CLAIM_MINUTES
+        token, term = view.tickets.id(hashed), _minute() + CLAIM_MINUTES
 
-        async def ask(pace: Pace | None) -> Admit:
-            return Admit(view.no, token, term, pace)
+        async def ask(limit: InFlightLimit | None) -> Admit:
+            return Admit(view.no, token, term, limit)
 
-        outcome = await self._turns.outcome(view, token, hashed, ask, sent.gone)
-        if outcome.what is What.WAIT and view.share == 0:
+        result = await self._admission.result(view, token, hashed, ask, sent.hung_up)
+        if result.outcome is Outcome.WAIT and view.share == 0:
             raise RequestRefused("all-places-taken", _CLAIMED, retry_after=PLACES_SECONDS)
-        if outcome.what is What.FULL:
+        if result.outcome is Outcome.FULL:
             raise RequestRefused("link-exhausted")
-        if outcome.what is What.CLOSED:
+        if result.outcome is Outcome.CLOSED:
             raise _not_open(view)
-        new = outcome.what is What.COUNTED
+        new = result.outcome is Outcome.COUNTED
         return Reply(201 if new else 200, wire.CLAIMED.body(new))
 
     async def _query(self, view: CampaignView, sent: Sent) -> Reply:
@@ -126,36 +126,36 @@ class DeviceRoutes:
             raise RequestRefused("campaign-closed")
         if view.state == "paused":
             raise _not_open(view)
-        view.office.check_wave(view.manifest, hashed)
-        token, lease = view.office.id(hashed), _minute() + self._lease_minutes
+        view.tickets.check_wave(view.manifest, hashed)
+        token, lease = view.tickets.id(hashed), _minute() + self._lease_minutes
         query = None
 
-        async def ask(pace: Pace | None) -> Pin:
+        async def ask(limit: InFlightLimit | None) -> Pin:
             nonlocal query
             query = None if await self._nothing_new(view) else view.next_query()
-            return Pin(view.no, token, None if query is None else view.office.seal(hashed, query), lease, pace)
+            return Pin(view.no, token, None if query is None else view.tickets.seal(hashed, query), lease, limit)
 
-        outcome = await self._turns.outcome(view, token, hashed, ask, sent.gone)
-        if outcome.what is What.PINNED:
+        result = await self._admission.result(view, token, hashed, ask, sent.hung_up)
+        if result.outcome is Outcome.PINNED:
             view.taken += 1
             metrics.pins.inc()
-        if outcome.box is None:
-            raise await self._no_query(view, outcome)
-        # What another request of the same token was given first is what this one gets.
-        if outcome.what is not What.PINNED or query is None:
-            query = view.office.unseal(hashed, outcome.box)
-        return Reply(200, wire.Ticket(query.threshold, view.office.ticket(hashed, query)).to_bytes())
+        if result.box is None:
+            raise await self._no_query(view, result)
+        # If another request of the same token was given a query first, this one gets the same.
+        if result.outcome is not Outcome.PINNED or query is None:
+            query = view.tickets.unseal(hashed, result.box)
+        return Reply(200, wire.Ticket(query.threshold, view.tickets.ticket(hashed, query)).to_bytes())
 
     async def _nothing_new(self, view: CampaignView) -> bool:
         """Whether only tokens that have a query already are served."""
         return time.time() >= view.manifest.deadline or await self._cache.is_full(view)
 
-    async def _no_query(self, view: CampaignView, outcome: AskResult) -> RequestRefused:
-        if outcome.what is What.SPENT:
+    async def _no_query(self, view: CampaignView, result: AskResult) -> RequestRefused:
+        if result.outcome is Outcome.SPENT:
             return RequestRefused("token-spent")
-        if outcome.what is What.UNKNOWN:
+        if result.outcome is Outcome.UNKNOWN:
             return RequestRefused("unknown-token")
-        if outcome.what is What.EXPIRED:
+        if result.outcome is Outcome.EXPIRED:
             return RequestRefused("not-yet", _LATE, retry_after=60 * CLAIM_MINUTES)
         if time.time() >= view.manifest.deadline:
             return RequestRefused("deadline-passed")
@@ -164,20 +164,20 @@ class DeviceRoutes:
         return RequestRefused("all-places-taken", retry_after=PLACES_SECONDS)
 
     async def _report(self, view: CampaignView, sent: Sent) -> Reply:
-        outcome = await self._group.put(self._spend(view, wire.WireReport.parse(sent.body)))
-        if outcome.what is What.CLOSED:
+        result = await self._group.put(self._spend(view, wire.WireReport.parse(sent.body)))
+        if result.outcome is Outcome.CLOSED:
             raise RequestRefused("campaign-closed")
-        new = _counted(outcome)
+        new = _counted(result)
         if new:
             view.refusals.counted()
         return _NEW if new else _KNOWN
 
     def _spend(self, view: CampaignView, report: wire.WireReport) -> Spend:
         hashed = hash_of(report.token)
-        query = view.office.read(hashed, report.ticket)
+        query = view.tickets.read(hashed, report.ticket)
         if query is None:
             raise RequestRefused("forged-ticket")
-        return Spend(view.no, view.office.id(hashed), query, report.bit)
+        return Spend(view.no, view.tickets.id(hashed), query, report.bit)
 
     async def _batch(self, view: CampaignView, sent: Sent) -> Reply:
         def spend(report: wire.WireReport) -> Spend:
@@ -187,12 +187,12 @@ class DeviceRoutes:
                 view.refusals.refused(error.code)
                 raise
 
-        return await self._desk.answer(sent.body, spend)
+        return await self._batches.answer(sent.body, spend)
 
 
-def _counted(outcome: AskResult) -> bool:
+def _counted(result: AskResult) -> bool:
     """Whether a report was new."""
-    new = outcome.what is What.COUNTED
+    new = result.outcome is Outcome.COUNTED
     (metrics.reports if new else metrics.duplicates).inc()
     return new
 

@@ -7,8 +7,8 @@ the wave of `token_ids`:
             between query and report; only the token's holder coming back can have it opened.
     ticket  the query and a MAC over (h, query). A ticket is only ever made for the box that was committed first,
             so a valid ticket is the token's one and only ticket and a report needs no lookup.
-    phase   as a wave, for the moments at which a token has its turn (see aggregator.pace).
-    lot     the same, in each turn anew, for who of those held is called first (see aggregator.waiting_room).
+    rank    as a wave, for who of those that wait is given a query first (see admission_rules). It is a hash of
+            its own: from the ids in the database nobody can tell who was asked first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import struct
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from privquant.aggregator.devices.pace import LONGEST_PERIOD
 from privquant.errors import PrivquantError
 from privquant.messages import Query
 from privquant.server.token_ids import TokenIds
@@ -35,29 +34,23 @@ class Unreadable(PrivquantError):
     """A stored box that this campaign's secret does not open: the key folder is not the one that wrote it."""
 
 
-class TicketOffice(TokenIds):
+class Tickets(TokenIds):
     """The tickets of one campaign. `coin` is the manifest's, the only one its queries may carry."""
 
     def __init__(self, secret: bytes, coin: int) -> None:
         super().__init__(secret)
         self.coin = coin
 
-    def phase(self, token_hash: bytes) -> float:
-        """Seconds into the longest period at which the token's turn begins."""
-        drawn = self.digest(b"turn" + token_hash)
-        return int.from_bytes(drawn[:8], "big") / 2**64 * LONGEST_PERIOD
-
-    def lot(self, token_hash: bytes, turn: float) -> int:
-        """What the token has drawn for the turn that began then."""
-        drawn = self.digest(b"lot" + round(turn).to_bytes(8, "big") + token_hash)
-        return int.from_bytes(drawn[:8], "big")
+    def rank(self, token_hash: bytes) -> bytes:
+        """The place of the token among those that wait: the smallest is first."""
+        return self.digest(b"rank" + token_hash)
 
     def ticket(self, token_hash: bytes, query: Query) -> str:
-        packed = _QUERY.pack(query.phase, query.arm, query.threshold)
+        packed = _packed(query)
         return base64.urlsafe_b64encode(packed + self._mac(token_hash, packed)).rstrip(b"=").decode("ascii")
 
     def read(self, token_hash: bytes, ticket: str) -> Query | None:
-        """The query of a ticket, or None if this office never gave it to this token."""
+        """The query of a ticket, or None if this campaign never gave it to this token."""
         try:
             data = base64.urlsafe_b64decode(ticket + "=" * (-len(ticket) % 4))
         except binascii.Error:
@@ -65,24 +58,28 @@ class TicketOffice(TokenIds):
         packed, mac = data[: _QUERY.size], data[_QUERY.size :]
         if len(mac) != _MAC or not hmac.compare_digest(mac, self._mac(token_hash, packed)):
             return None
-        phase, arm, threshold = _QUERY.unpack(packed)
-        return Query(threshold, self.coin, phase, arm)
+        return self._query(packed)
 
     def seal(self, token_hash: bytes, query: Query) -> bytes:
         nonce = os.urandom(12)
-        packed = _QUERY.pack(query.phase, query.arm, query.threshold)
-        return nonce + ChaCha20Poly1305(self._box_key(token_hash)).encrypt(nonce, packed, None)
+        return nonce + self._box(token_hash).encrypt(nonce, _packed(query), None)
 
     def unseal(self, token_hash: bytes, box: bytes) -> Query:
         try:
-            packed = ChaCha20Poly1305(self._box_key(token_hash)).decrypt(box[:12], box[12:], None)
+            return self._query(self._box(token_hash).decrypt(box[:12], box[12:], None))
         except (InvalidTag, ValueError) as error:
             raise Unreadable("a stored query does not open with this key folder's secret") from error
-        phase, arm, threshold = _QUERY.unpack(packed)
-        return Query(threshold, self.coin, phase, arm)
 
     def _mac(self, token_hash: bytes, packed: bytes) -> bytes:
         return self.digest(b"ticket" + token_hash + packed)[:_MAC]
 
-    def _box_key(self, token_hash: bytes) -> bytes:
-        return self.digest(b"box" + token_hash)
+    def _box(self, token_hash: bytes) -> ChaCha20Poly1305:
+        return ChaCha20Poly1305(self.digest(b"box" + token_hash))
+
+    def _query(self, packed: bytes) -> Query:
+        phase, arm, threshold = _QUERY.unpack(packed)
+        return Query(threshold, self.coin, phase, arm)
+
+
+def _packed(query: Query) -> bytes:
+    return _QUERY.pack(query.phase, query.arm, query.threshold)

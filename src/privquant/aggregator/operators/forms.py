@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from privquant.aggregator.campaign.campaigns import MOST_INVITES
 from privquant.aggregator.campaign.drafts import ONE_WAVE, Draft
 from privquant.aggregator.campaign.shuffled_plan import ShuffleDraft
-from privquant.aggregator.devices.pace import DEFAULT_SHARE
+from privquant.aggregator.devices.admission_rules import DEFAULT_SHARE
 from privquant.wire import MAX_EDGES, Waves, domain_from_wire, real_to_wire
 
 WHOLE = r"^(0|-?[1-9][0-9]{0,19})$"

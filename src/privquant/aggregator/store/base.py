@@ -1,30 +1,30 @@
 """The contract of a store, whatever database it stands on.
 
-`commit(asks)` is the heart: all asks of a group in ONE transaction, durable when it returns, so that an answer
-sent afterwards is never taken back. For every ask there is one outcome:
+`commit(asks)` is the heart: all asks of a group run in ONE transaction, which is durable when it returns, so an
+answer sent afterwards is never taken back. Every ask has one outcome:
 
     Pin     give this token this query, unless it has one.
-            -> PINNED, or HAS with the box it was given first, or SPENT, UNKNOWN, EXPIRED (its claim), or NONE (none
-            offered, none there), or WAIT (none there, and its pace leaves no place)
+            -> PINNED, or HAS with the box it was given first, or SPENT, UNKNOWN, EXPIRED (its claim), or NONE (it
+            has no query and none was offered), or WAIT (it has no query and its limit leaves no slot)
     Spend   count this report. The token's id is inserted ON CONFLICT DO NOTHING; only if it was new is the
             report's (query, bit) written; the token's pin is erased in the same transaction.
             -> COUNTED, or SPENT (counted before), or CLOSED
     Admit   take a place of the open link for this token.
-            -> COUNTED, or HAS (it has one), or FULL, CLOSED, or WAIT (its pace leaves no place, or claims that may
-            yet expire have the last ones)
+            -> COUNTED, or HAS (it has one), or FULL, CLOSED, or WAIT (its limit leaves no slot, or the last places
+            belong to claims that may yet expire)
 
 `commit` raises Unavailable when the database does not answer or the transaction had to be given up. The outcome is
 then unknown to the caller, and asking again is always right: every ask is idempotent.
 
-How reports are kept from being linked to tokens: within a group rows are written in permuted order, but a group
+How reports are kept from being linked to tokens: within a group, rows are written in permuted order. But a group
 may be a single report, and a database remembers which rows came in one transaction (a write-ahead log, a row's
-transaction number). So fresh reports lie in the tail, and `seal()` moves the tail to the log in one
-permutation of at least `seal_rows` reports (or when a campaign closes), adds to the counts, and erases the tail and
-what the database remembers of it. Counts, wherever they are read, are count + tail in one snapshot.
+transaction number). So fresh reports lie in the tail, and `seal()` moves the tail to the log in one permutation of
+at least `seal_rows` reports (or when a campaign closes), adds to the counts, and erases the tail and what the
+database remembers of it. Counts, wherever they are read, are count + tail in one snapshot.
 
-How the pace holds: a token that was given a query (or a place of the link) on an ask with a `Pace` is in flight, a
-row of its own, until its report is counted or the second `tick` comes. Whether there is a place is decided inside
-the transaction, and for one campaign by one transaction at a time.
+How the limit on queries in flight holds: a token that was given a query (or a place of the link) on an ask with an
+`InFlightLimit` is in flight, as a row of its own, until its report is counted or the second `tick` comes. Whether
+there is a slot is decided inside the transaction, and for one campaign by one transaction at a time.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from privquant.aggregator.devices.pace import Pace
+from privquant.aggregator.devices.admission_rules import InFlightLimit
 from privquant.aggregator.store import statements as sql
 from privquant.messages import Query
 from privquant.server.causes import Unavailable as Unavailable
 
 
-class What(Enum):
+class Outcome(Enum):
     PINNED = auto()
     HAS = auto()
     SPENT = auto()
@@ -62,7 +62,7 @@ class Pin:
     id: bytes
     box: bytes | None
     lease: int
-    pace: Pace | None = None
+    limit: InFlightLimit | None = None
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class Admit:
     campaign: int
     id: bytes
     term: int = 0
-    pace: Pace | None = None
+    limit: InFlightLimit | None = None
 
 
 Ask = Pin | Spend | Admit
@@ -88,21 +88,30 @@ Ask = Pin | Spend | Admit
 
 @dataclass(slots=True)
 class AskResult:
-    what: What
+    outcome: Outcome
     box: bytes | None = None
+
+
+GroupTraffic = dict[int, list[int]]
+"""Of each campaign whose slots a group needs: reports counted, and queries in flight, which the group adds to."""
+
+
+def limited_campaigns(asks: Iterable[Ask]) -> list[int]:
+    """The campaigns whose slots these asks need, in one order."""
+    return sorted({ask.campaign for ask in asks if not isinstance(ask, Spend) and ask.limit is not None})
 
 
 def not_pinned(ask: Pin, spent: bool, box: bytes | None, claim: int | None) -> AskResult:
     """The outcome of a Pin that gave nothing, by what the tables say of the token."""
     if spent:
-        return AskResult(What.SPENT)
+        return AskResult(Outcome.SPENT)
     if box is not None:
-        return AskResult(What.HAS, box)
+        return AskResult(Outcome.HAS, box)
     if claim is None:
-        return AskResult(What.UNKNOWN)
+        return AskResult(Outcome.UNKNOWN)
     if claim < 0:
-        return AskResult(What.EXPIRED)
-    return AskResult(What.NONE if ask.box is None else What.WAIT)
+        return AskResult(Outcome.EXPIRED)
+    return AskResult(Outcome.NONE if ask.box is None else Outcome.WAIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +182,7 @@ class DeviceStore(ABC):
     async def seal(self, least: int) -> int:
         """Move the tail to the log if it has at least `least` rows, or rows of a closed campaign.
 
-        How many were moved; 0 also if somebody is reading and the next turn will do it.
+        How many were moved; 0 also if somebody is reading, and the next call will do it.
         """
 
     @abstractmethod
@@ -182,7 +191,7 @@ class DeviceStore(ABC):
 
     @abstractmethod
     async def erase(self, patience: float) -> Erasure:
-        """Take what was deleted out of the store's own files, waiting at most `patience` seconds for who uses them.
+        """Take what was deleted out of the store's own files, waiting at most `patience` seconds for their users.
 
         Does not raise Unavailable: the deletion itself is done, and what is not erased is said in the answer.
         """

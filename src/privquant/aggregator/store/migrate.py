@@ -41,9 +41,8 @@ def open_engine(settings: Settings) -> AsyncEngine:
         import asyncpg
 
         async def connect() -> Any:
-            return await asyncpg.connect(
-                settings.database, timeout=5
-            )  # one reading of the address, as in PostgresDeviceStore
+            # The driver reads the address, as in PostgresDeviceStore.
+            return await asyncpg.connect(settings.database, timeout=5)
 
         return create_async_engine(
             "postgresql+asyncpg://", async_creator=connect, pool_size=4, max_overflow=4, pool_pre_ping=True
@@ -92,7 +91,7 @@ async def opened(settings: Settings) -> AsyncIterator[AsyncEngine]:
 
 
 def on_store(settings: Settings, work: Callable[[AsyncEngine], Awaitable[T]]) -> T:
-    """What the work gives that is done on the database of these settings, for who has no event loop."""
+    """What the work returns that is done on the database of these settings, for callers without an event loop."""
 
     async def run() -> T:
         async with opened(settings) as engine:

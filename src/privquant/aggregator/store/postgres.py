@@ -21,10 +21,12 @@ from privquant.aggregator.store.base import (
     AskResult,
     DeviceStore,
     Erasure,
+    GroupTraffic,
+    Outcome,
     Pin,
     Spend,
     Unavailable,
-    What,
+    limited_campaigns,
     not_pinned,
     published_rows,
 )
@@ -32,7 +34,7 @@ from privquant.aggregator.store.migrate import PACE_LOCK, PUBLISHER_LOCK
 from privquant.aggregator.store.postgres_erase import TABLES, Renewed, rewrite
 from privquant.messages import Query
 
-# Of the pins that are made, those with a pace take off.
+# Of the pins that are made, those with a limit take off.
 _PIN = f"""
 WITH made AS (
   INSERT INTO pin (campaign, id, box, lease)
@@ -65,7 +67,7 @@ _KEEP = """
 UPDATE token t SET claim = 0 FROM unnest($1::int[], $2::bytea[]) AS g(campaign, id)
 WHERE t.campaign = g.campaign AND t.id = g.id AND t.claim > 0
 """
-# What is counted is counted for campaigns with a pace only.
+# What is counted is counted for campaigns with a limit only.
 _STATES = f"""
 SELECT c.no, c.state, t.heard, t.flying FROM campaign c LEFT JOIN LATERAL (
   {sql.IN_FLIGHT.replace("?1", "c.no")}
@@ -95,7 +97,7 @@ ON CONFLICT (campaign, id) DO UPDATE SET claim = $3 WHERE t.claim < 0 RETURNING 
 """
 _MAY_EXPIRE = "SELECT EXISTS (SELECT 1 FROM token WHERE campaign = $1 AND claim > 0)"
 
-# Rows that a group is at work on are left for the next turn: nobody waits for a tick, and a tick for nobody.
+# Rows that a group is at work on are left for the next tick: a group never waits for a tick, nor a tick for it.
 _TICK = (
     """
     UPDATE flight SET age = age - 1
@@ -139,18 +141,16 @@ _ELSEWHERE = (
 _BY_HAND = "run VACUUM FULL in this database, as its owner, when nothing else uses it"
 
 Key = tuple[int, bytes]
-Traffic = dict[int, list[int]]
-"""campaign: heard, in flight"""
 
 
-def _has_place(ask: Pin, known: Any, traffic: Traffic) -> bool:
+def _has_slot(ask: Pin, known: Any, traffic: GroupTraffic) -> bool:
     """Whether a token may be given the query it was offered; if so, what is in flight counts it from now on."""
     if known["spent"] or known["box"] is not None or known["claim"] is None or known["claim"] < 0:
         return False
     if known["flying"]:
         return True
-    assert ask.pace is not None
-    if ask.pace.places(*traffic[ask.campaign]) < 1:
+    assert ask.limit is not None
+    if ask.limit.slots(*traffic[ask.campaign]) < 1:
         return False
     traffic[ask.campaign][1] += 1
     return True
@@ -216,15 +216,15 @@ class PostgresDeviceStore(DeviceStore):
         raise Unavailable("PostgreSQL gave the transaction up five times over locks")
 
     async def _transact(self, db: Any, asks: list[Ask]) -> list[AskResult]:
-        """One transaction. First it locks the paces it needs, in one order, so nobody waits for us who holds one.
+        """One transaction. First it locks the campaigns whose slots it needs, in one order, against deadlocks.
 
-        Nobody else adds to what is counted after that.
+        After that no other transaction adds to what is in flight there.
         """
-        paced = sorted({ask.campaign for ask in asks if isinstance(ask, Pin | Admit) and ask.pace is not None})
-        locks = "".join(f"; SELECT pg_advisory_xact_lock({PACE_LOCK}, {number})" for number in paced)
+        limited = limited_campaigns(asks)
+        locks = "".join(f"; SELECT pg_advisory_xact_lock({PACE_LOCK}, {number})" for number in limited)
         await db.execute(f"BEGIN{locks}")  # in one trip; numbers are the store's own
         try:
-            outcomes = await self._apply(db, asks, paced)
+            outcomes = await self._apply(db, asks, limited)
         except BaseException:
             with suppress(*_GONE):
                 await db.execute("ROLLBACK")
@@ -232,32 +232,24 @@ class PostgresDeviceStore(DeviceStore):
         await db.execute("COMMIT")
         return outcomes
 
-    async def _apply(self, db: Any, asks: list[Ask], paced: list[int]) -> list[AskResult]:
-        outcomes: list[AskResult | None] = [None] * len(asks)
-        pins = [(i, a) for i, a in enumerate(asks) if isinstance(a, Pin)]
-        spends = [(i, a) for i, a in enumerate(asks) if isinstance(a, Spend)]
-        rows = await db.fetch(_STATES, sorted({ask.campaign for ask in asks}), paced)
+    async def _apply(self, db: Any, asks: list[Ask], limited: list[int]) -> list[AskResult]:
+        rows = await db.fetch(_STATES, sorted({ask.campaign for ask in asks}), limited)
         states: dict[int, str] = {row[0]: row[1] for row in rows}
-        traffic: Traffic = {row[0]: [row[2], row[3]] for row in rows if row[2] is not None}
-        for i, ask in enumerate(asks):
-            if isinstance(ask, Admit):
-                outcomes[i] = await self._claim(db, ask, states.get(ask.campaign), traffic)
-        if pins:
-            await self._pin(db, pins, outcomes, traffic)
-        if spends:
-            await self._spend(db, spends, states, outcomes)
-        return [outcome for outcome in outcomes if outcome is not None]
+        traffic: GroupTraffic = {row[0]: [row[2], row[3]] for row in rows if row[2] is not None}
+        claims = [await self._claim(db, ask, states, traffic) for ask in asks if isinstance(ask, Admit)]
+        pins = await self._pin(db, [ask for ask in asks if isinstance(ask, Pin)], traffic)
+        spends = await self._spend(db, [ask for ask in asks if isinstance(ask, Spend)], states)
+        results = {Admit: iter(claims), Pin: iter(pins), Spend: iter(spends)}
+        return [next(results[type(ask)]) for ask in asks]
 
-    async def _pin(
-        self, db: Any, pins: list[tuple[int, Pin]], outcomes: list[AskResult | None], traffic: Traffic
-    ) -> None:
+    async def _pin(self, db: Any, pins: list[Pin], traffic: GroupTraffic) -> list[AskResult]:
         # Of two asks for one token in a group the first offers its box; both are answered with what is stored.
         offers: dict[Key, Pin] = {}
-        for _, ask in pins:
+        for ask in pins:
             if ask.box is not None:
                 offers.setdefault((ask.campaign, ask.id), ask)
-        known = await self._known(db, [key for key, ask in offers.items() if ask.pace is not None])
-        given = [ask for key, ask in offers.items() if ask.pace is None or _has_place(ask, known[key], traffic)]
+        known = await self._known(db, [key for key, ask in offers.items() if ask.limit is not None])
+        given = [ask for key, ask in offers.items() if ask.limit is None or _has_slot(ask, known[key], traffic)]
         made: set[Key] = set()
         if given:
             offered = _columns((a.campaign, a.id, a.box, a.lease) for a in given)
@@ -266,17 +258,15 @@ class PostgresDeviceStore(DeviceStore):
             held = sorted(key for key in made if key not in known or known[key]["claim"])
             if held:
                 await db.execute(_KEEP, *_columns(held))
-        known |= await self._known(
-            db, [key for _, a in pins if (key := (a.campaign, a.id)) not in made and key not in known]
-        )
-        for i, ask in pins:
-            key = (ask.campaign, ask.id)
+        keys = [(ask.campaign, ask.id) for ask in pins]
+        known |= await self._known(db, [key for key in keys if key not in made and key not in known])
+
+        def result(key: Key, ask: Pin) -> AskResult:
             if key in made:
-                first = offers[key] is ask
-                outcomes[i] = AskResult(What.PINNED if first else What.HAS, offers[key].box)
-            else:
-                row = known[key]
-                outcomes[i] = not_pinned(ask, row["spent"], row["box"], row["claim"])
+                return AskResult(Outcome.PINNED if offers[key] is ask else Outcome.HAS, offers[key].box)
+            return not_pinned(ask, known[key]["spent"], known[key]["box"], known[key]["claim"])
+
+        return [result(key, ask) for key, ask in zip(keys, pins, strict=True)]
 
     async def _known(self, db: Any, keys: list[Key]) -> dict[Key, Any]:
         """What the tables say of these tokens."""
@@ -285,20 +275,17 @@ class PostgresDeviceStore(DeviceStore):
         rows = await db.fetch(_KNOWN, *_columns(keys))
         return {(row[0], row[1]): row for row in rows}
 
-    async def _spend(
-        self, db: Any, spends: list[tuple[int, Spend]], states: dict[int, str], outcomes: list[AskResult | None]
-    ) -> None:
+    async def _spend(self, db: Any, spends: list[Spend], states: dict[int, str]) -> list[AskResult]:
+        # Of two asks for one token in a group the first is counted.
         live: dict[Key, Spend] = {}
-        over = []
-        for i, ask in spends:
+        over: list[Key] = []
+        for ask in spends:
             if states.get(ask.campaign) in ("open", "paused"):
                 live.setdefault((ask.campaign, ask.id), ask)
             else:
-                over.append((i, ask))
-        new: set[Key] = set()
-        if live:
-            new = {(row[0], row[1]) for row in await db.fetch(_SPEND, *_columns(live))}
-        fresh = [live[key] for key in new]
+                over.append((ask.campaign, ask.id))
+        rows = await db.fetch(_SPEND, *_columns(live)) if live else []
+        fresh = [live[row[0], row[1]] for row in rows]
         if fresh:
             self._random.shuffle(fresh)
             queries = [(ask.campaign, ask.query, ask.bit) for ask in fresh]
@@ -306,32 +293,34 @@ class PostgresDeviceStore(DeviceStore):
                 _REPORT, *_columns((no, q.phase, q.arm, q.coin, q.threshold, bit) for no, q, bit in queries)
             )
         counted = {id(ask) for ask in fresh}
-        for i, ask in spends:
-            if outcomes[i] is None:
-                outcomes[i] = AskResult(What.COUNTED if id(ask) in counted else What.SPENT)
-        if over:
-            known = await self._known(db, [(a.campaign, a.id) for _, a in over])
-            for i, ask in over:
-                outcomes[i] = AskResult(What.SPENT if known[(ask.campaign, ask.id)]["spent"] else What.CLOSED)
+        known = await self._known(db, over)
 
-    async def _claim(self, db: Any, ask: Admit, state: str | None, traffic: Traffic) -> AskResult:
+        def outcome(ask: Spend) -> Outcome:
+            if id(ask) in counted:
+                return Outcome.COUNTED
+            row = known.get((ask.campaign, ask.id))
+            return Outcome.SPENT if row is None or row["spent"] else Outcome.CLOSED
+
+        return [AskResult(outcome(ask)) for ask in spends]
+
+    async def _claim(self, db: Any, ask: Admit, states: dict[int, str], traffic: GroupTraffic) -> AskResult:
         key = (ask.campaign, ask.id)
         known = (await self._known(db, [key]))[key]
         if known["claim"] is not None and known["claim"] >= 0:
-            return AskResult(What.HAS)
-        if state != "open":
-            return AskResult(What.CLOSED)
+            return AskResult(Outcome.HAS)
+        if states.get(ask.campaign) != "open":
+            return AskResult(Outcome.CLOSED)
         if await db.fetchval(_IS_FULL, ask.campaign):
-            return AskResult(What.WAIT if await db.fetchval(_MAY_EXPIRE, ask.campaign) else What.FULL)
-        if ask.pace is not None and ask.pace.places(*traffic[ask.campaign]) < 1:
-            return AskResult(What.WAIT)
+            return AskResult(Outcome.WAIT if await db.fetchval(_MAY_EXPIRE, ask.campaign) else Outcome.FULL)
+        if ask.limit is not None and ask.limit.slots(*traffic[ask.campaign]) < 1:
+            return AskResult(Outcome.WAIT)
         if await db.fetchval(_ADMIT, ask.campaign, ask.id, ask.term) is None:
-            return AskResult(What.HAS)
+            return AskResult(Outcome.HAS)
         await db.execute(_TAKE, ask.campaign)
-        if ask.pace is not None:
+        if ask.limit is not None:
             await db.execute(_TAKE_OFF, *key)
             traffic[ask.campaign][1] += 1
-        return AskResult(What.COUNTED)
+        return AskResult(Outcome.COUNTED)
 
     async def tick(self, minute: int) -> None:
         if not (await self._read(sql.TICK_DUE, minute))[0][0]:
@@ -350,7 +339,7 @@ class PostgresDeviceStore(DeviceStore):
                 waiting, over = await db.fetchrow(sql.WAITING)
                 if waiting < max(1, least) and not over:
                     return 0
-                # Writers queue behind this lock, so it is not waited for: the next turn may have it.
+                # Writers queue behind this lock, so it is not waited for: the next call may have it.
                 await db.execute("SET LOCAL lock_timeout = '100ms'")
                 await db.execute("LOCK TABLE tail IN ACCESS EXCLUSIVE MODE")
                 waiting, _ = await db.fetchrow(sql.WAITING)

@@ -58,7 +58,7 @@ async def rewrite(dsn: str, tables: tuple[str, ...], patience: float) -> tuple[s
 class Renewed:
     """A small table whose rows come and go, written anew every now and then so that those which went leave nothing.
 
-    Nobody waits for it longer than a moment: a lock that is not to be had at once is left for the next turn, and it
+    No request waits for it longer than a moment: if the lock is not free at once, the next call tries again. It
     takes a hundredth of the time at most.
     """
 

@@ -1,15 +1,16 @@
 """The tables. What links a person to a bit is in none of them, nor in two of them together.
 
     campaign   one row a campaign: signed manifest and state
-    token      tokens issued or claimed, by their id at rest (see aggregator.tickets); claim: 0 for good, else the
+    token      tokens issued or claimed, by their id at rest (see server.token_ids); claim: 0 for good, else the
                minute until which a place of the open link is kept without a query, -1 when that has passed
     pin        the query a token was given, encrypted; gone as soon as its report is counted
-    flight     tokens that were given a query within the last seconds, for the pace; gone with the report, or soon
+    flight     tokens that were given a query within the last seconds, for the limit on queries in flight; gone with
+               the report, or soon
     spent      tokens whose report is counted; the primary key is what makes counting exact
     tail       fresh reports: (query, bit), permuted within each group commit
     log        sealed reports: the tail is moved here in one permutation of many groups
     count      answered and ones per query, over the log; tail is added when read
-    snapshot   what is shown of a campaign that runs (see aggregator.snapshots)
+    snapshot   what is shown of a campaign that runs (see campaign.snapshots)
     published  the queries to hand out next, and how many reports they follow from
     link       the open link of a campaign: hash of its secret, places, places taken
     shuffled_round  of a campaign in the shuffle model: announcement, how it ended, what its batch counted

@@ -11,7 +11,6 @@ from pathlib import Path
 from secrets import SystemRandom
 from typing import Any
 
-from privquant.aggregator.devices.pace import Pace
 from privquant.aggregator.store import statements as sql
 from privquant.aggregator.store.base import (
     Admit,
@@ -19,10 +18,12 @@ from privquant.aggregator.store.base import (
     AskResult,
     DeviceStore,
     Erasure,
+    GroupTraffic,
+    Outcome,
     Pin,
     Spend,
     Unavailable,
-    What,
+    limited_campaigns,
     not_pinned,
     published_rows,
 )
@@ -42,10 +43,9 @@ SELECT EXISTS (SELECT 1 FROM spent WHERE campaign = ?1 AND id = ?2),
   (SELECT box FROM pin WHERE campaign = ?1 AND id = ?2), (SELECT claim FROM token WHERE campaign = ?1 AND id = ?2)
 """
 _KEEP = "UPDATE token SET claim = 0 WHERE campaign = ? AND id = ?"
-_FLYING = "SELECT id FROM flight WHERE campaign = ?"
-_TAKE_OFF = f"""
-INSERT INTO flight (campaign, id, age) VALUES (?, ?, {sql.FRESH}) ON CONFLICT DO UPDATE SET age = {sql.FRESH}
-"""
+_IS_FLYING = "SELECT 1 FROM flight WHERE campaign = ? AND id = ?"
+_TAKE_OFF = f"INSERT INTO flight (campaign, id, age) VALUES (?, ?, {sql.FRESH}) ON CONFLICT DO NOTHING"
+_FLY_ON = f"UPDATE flight SET age = {sql.FRESH} WHERE campaign = ? AND id = ?"
 _LAND = "DELETE FROM flight WHERE campaign = ? AND id = ?"
 _SPEND = "INSERT INTO spent (campaign, id) VALUES (?, ?) ON CONFLICT DO NOTHING"
 _UNPIN = "DELETE FROM pin WHERE campaign = ? AND id = ?"
@@ -71,70 +71,6 @@ _STATE = "SELECT state FROM campaign WHERE no = ?"
 _SEAL = (sql.LOG_TAIL.format(random="random()"), sql.COUNT_TAIL, "DELETE FROM tail")
 
 
-class _Traffic:
-    """How many reports each campaign has, and who is in flight, as the one connection that changes them knows it.
-
-    To count them takes as long as some asks do. What another connection changes is seen by SQLite's own number of
-    such changes, and then all is read again. Rows of those in flight are written once a transaction, at its end.
-    """
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
-        self._version = -1
-        self._heard: dict[int, int] = {}
-        self._flying: dict[int, set[bytes]] = {}
-        self._touched: dict[tuple[int, bytes], None] = {}
-
-    def begin(self) -> None:
-        """A transaction has begun, so nobody else changes anything until it ends."""
-        (version,) = self._db.execute("PRAGMA data_version").fetchone()
-        if version != self._version:
-            self.forget()
-            self._version = version
-
-    def forget(self) -> None:
-        """Something else was changed, or it is not known how a transaction ended."""
-        self._heard.clear()
-        self._flying.clear()
-        self._touched.clear()
-
-    def has_place(self, campaign: int, token: bytes, pace: Pace | None) -> bool:
-        if pace is None:
-            return True
-        flying = self._in_flight(campaign)
-        return pace.places(self._heard_of(campaign), len(flying)) > 0 or token in flying
-
-    def take_off(self, campaign: int, token: bytes) -> None:
-        self._in_flight(campaign).add(token)
-        self._touched[campaign, token] = None
-
-    def land(self, campaign: int, token: bytes) -> None:
-        """A report was counted; its own row is written at the end of the transaction."""
-        self._heard[campaign] = self._heard_of(campaign) + 1
-        flying = self._in_flight(campaign)
-        if token in flying:
-            flying.remove(token)
-            self._touched[campaign, token] = None
-
-    def write(self) -> None:
-        """The rows of who took off or landed, before the transaction is committed."""
-        up = [key for key in self._touched if key[1] in self._flying[key[0]]]
-        down = [key for key in self._touched if key[1] not in self._flying[key[0]]]
-        self._touched.clear()
-        self._db.executemany(_TAKE_OFF, up)
-        self._db.executemany(_LAND, down)
-
-    def _heard_of(self, campaign: int) -> int:
-        if campaign not in self._heard:
-            self._heard[campaign] = self._db.execute(sql.HEARD, (campaign,)).fetchone()[0]
-        return self._heard[campaign]
-
-    def _in_flight(self, campaign: int) -> set[bytes]:
-        if campaign not in self._flying:
-            self._flying[campaign] = {row[0] for row in self._db.execute(_FLYING, (campaign,))}
-        return self._flying[campaign]
-
-
 class SqliteDeviceStore(OneWriter, DeviceStore):
     """The file is created and migrated already."""
 
@@ -147,19 +83,14 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
         self._file = file
         found = os.stat(file)
         self._identity = (found.st_dev, found.st_ino)
-        self._traffic = _Traffic(self.db)
 
     async def commit(self, asks: list[Ask]) -> list[AskResult]:
         async with self._transaction("take the transaction"):
-            self._traffic.begin()
             return self._apply(asks)  # returns after the commit, which ends the block
 
     async def _begin(self) -> None:
         self._check_place()
         await super()._begin()
-
-    def _forget(self) -> None:
-        self._traffic.forget()
 
     def _apply(self, asks: list[Ask]) -> list[AskResult]:
         run = self.db.execute
@@ -167,72 +98,83 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
         for number in {ask.campaign for ask in asks}:
             row = run(_STATE, (number,)).fetchone()
             states[number] = None if row is None else row[0]
-        outcomes: list[AskResult] = []
+        traffic: GroupTraffic = {n: list(run(sql.IN_FLIGHT, (n,)).fetchone()) for n in limited_campaigns(asks)}
+        results: list[AskResult] = []
         counted: list[Spend] = []
         for ask in asks:
             if isinstance(ask, Spend):
-                outcome = self._spend(ask, states[ask.campaign])
-                if outcome.what is What.COUNTED:
+                result = self._spend(ask, states[ask.campaign])
+                if result.outcome is Outcome.COUNTED:
                     counted.append(ask)
             elif isinstance(ask, Pin):
-                outcome = self._pin(ask)
+                result = self._pin(ask, traffic)
             else:
-                outcome = self._claim(ask, states[ask.campaign])
-            outcomes.append(outcome)
-        self.db.executemany(_UNPIN, [(ask.campaign, ask.id) for ask in counted])
-        self._traffic.write()
+                result = self._claim(ask, states[ask.campaign], traffic)
+            results.append(result)
+        spent = [(ask.campaign, ask.id) for ask in counted]
+        self.db.executemany(_UNPIN, spent)
+        self.db.executemany(_LAND, spent)
         self._random.shuffle(counted)
         queries = [(ask.campaign, ask.query, ask.bit) for ask in counted]
         self.db.executemany(_REPORT, [(no, q.phase, q.arm, q.coin, q.threshold, bit) for no, q, bit in queries])
-        return outcomes
+        return results
 
     def _spend(self, ask: Spend, state: str | None) -> AskResult:
         key = (ask.campaign, ask.id)
         if state not in ("open", "paused"):
-            return AskResult(What.SPENT if self._known(key)[0] else What.CLOSED)
-        if not self.db.execute(_SPEND, key).rowcount:
-            return AskResult(What.SPENT)
-        self._traffic.land(*key)
-        return AskResult(What.COUNTED)
+            return AskResult(Outcome.SPENT if self._known(key)[0] else Outcome.CLOSED)
+        return AskResult(Outcome.COUNTED if self.db.execute(_SPEND, key).rowcount else Outcome.SPENT)
 
-    def _pin(self, ask: Pin) -> AskResult:
+    def _pin(self, ask: Pin, traffic: GroupTraffic) -> AskResult:
         key = (ask.campaign, ask.id)
-        if ask.box is not None and self._traffic.has_place(*key, ask.pace):
+        if ask.box is not None and self._has_slot(ask, traffic):
             row = self.db.execute(_PIN, (*key, ask.box, ask.lease)).fetchone()
             if row is not None:
                 if row[0]:
                     self.db.execute(_KEEP, key)
-                if ask.pace is not None:
-                    self._traffic.take_off(*key)
-                return AskResult(What.PINNED, ask.box)
+                self._take_off(ask, traffic)
+                return AskResult(Outcome.PINNED, ask.box)
         return not_pinned(ask, *self._known(key))
 
     def _known(self, key: tuple[int, bytes]) -> Any:
         """What the tables say of a token: whether it is spent, the query it was given, its claim."""
         return self.db.execute(_KNOWN, key).fetchone()
 
-    def _claim(self, ask: Admit, state: str | None) -> AskResult:
+    def _claim(self, ask: Admit, state: str | None, traffic: GroupTraffic) -> AskResult:
         run, key = self.db.execute, (ask.campaign, ask.id)
         _, _, claim = self._known(key)
         if claim is not None and claim >= 0:
-            return AskResult(What.HAS)
+            return AskResult(Outcome.HAS)
         if state != "open":
-            return AskResult(What.CLOSED)
+            return AskResult(Outcome.CLOSED)
         if run(_IS_FULL, (ask.campaign,)).fetchone()[0]:
-            return AskResult(What.WAIT if run(_MAY_EXPIRE, (ask.campaign,)).fetchone()[0] else What.FULL)
-        if not self._traffic.has_place(*key, ask.pace):
-            return AskResult(What.WAIT)
+            return AskResult(Outcome.WAIT if run(_MAY_EXPIRE, (ask.campaign,)).fetchone()[0] else Outcome.FULL)
+        if not self._has_slot(ask, traffic):
+            return AskResult(Outcome.WAIT)
         run(_TAKE, (ask.campaign,))
         run(_ADMIT, (*key, ask.term))
-        if ask.pace is not None:
-            self._traffic.take_off(*key)
-        return AskResult(What.COUNTED)
+        self._take_off(ask, traffic)
+        return AskResult(Outcome.COUNTED)
+
+    def _has_slot(self, ask: Pin | Admit, traffic: GroupTraffic) -> bool:
+        """Whether there is a free slot, or the token has one: its claim took it."""
+        if ask.limit is None or ask.limit.slots(*traffic[ask.campaign]) > 0:
+            return True
+        return self.db.execute(_IS_FLYING, (ask.campaign, ask.id)).fetchone() is not None
+
+    def _take_off(self, ask: Pin | Admit, traffic: GroupTraffic) -> None:
+        key = (ask.campaign, ask.id)
+        if ask.limit is None:
+            return
+        if self.db.execute(_TAKE_OFF, key).rowcount:
+            traffic[ask.campaign][1] += 1
+        else:
+            self.db.execute(_FLY_ON, key)
 
     async def tick(self, minute: int) -> None:
         if not (await self._read(sql.TICK_DUE, minute))[0][0]:
             return
         async with self._transaction("age what is in flight"):
-            self._traffic.forget()
             for statement in _TICK:
                 self.db.execute(statement)
             for statement in _EXPIRE:

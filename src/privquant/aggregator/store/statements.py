@@ -35,7 +35,6 @@ ORDER BY c.no
 TAKEN = f"""
 SELECT {_HEARD.format(campaign="?1")} + (SELECT count(*) FROM pin WHERE campaign = ?1 AND lease >= ?2)
 """
-HEARD = f"SELECT {_HEARD.format(campaign='?1')}"
 IN_FLIGHT = f"""
 SELECT {_HEARD.format(campaign="?1")}, (SELECT count(*) FROM flight WHERE campaign = ?1)
 """
@@ -50,7 +49,7 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 """
 
 FRESH = 2
-"""The age of what has just taken off; every tick takes one from it, and who has none left is gone."""
+"""The age of a row that was just written; every tick takes one from it, and a row that has none left is deleted."""
 TICK_DUE = """
 SELECT EXISTS (SELECT 1 FROM flight) OR EXISTS (SELECT 1 FROM token WHERE claim > 0 AND claim < ?1)
 """
