@@ -22,7 +22,7 @@ from privquant.aggregator.campaign.local_protocol import (
     campaign_options,
     estimates_of,
 )
-from privquant.aggregator.campaign.shuffled_campaigns import estimates_shown
+from privquant.aggregator.campaign.shuffled import estimates_shown
 from privquant.aggregator.devices.campaign_cache import CampaignView
 from privquant.aggregator.devices.tickets import TicketOffice, Unreadable
 from privquant.aggregator.settings import Settings, settings_from

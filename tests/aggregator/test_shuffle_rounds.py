@@ -11,13 +11,13 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privquant import wire
-from privquant.aggregator.campaign import shuffled_rounds
-from privquant.aggregator.campaign.drafts import Draft, new_manifest
-from privquant.aggregator.campaign.shuffled_campaigns import check_shuffled, look, verified
+from privquant.aggregator.campaign.modes import Draft, new_manifest
+from privquant.aggregator.campaign.shuffled import check_shuffled, look, verified
 from privquant.aggregator.campaign.shuffled_plan import ShuffleDraft, plan_in_words, planned_rounds
 from privquant.aggregator.campaign.shuffled_protocol import ANNOUNCED, COUNTED, DROPPED, RoundFold, RoundRow, folded
 from privquant.aggregator.devices.shuffled_batches import BatchRoutes
 from privquant.aggregator.settings import Settings
+from privquant.aggregator.store import rounds as shuffled_rounds
 from privquant.aggregator.store import schema
 from privquant.aggregator.store.migrate import opened
 from privquant.aggregator.store.operator_queries import as_dict, read_counts, reading, writing

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from privquant import wire
-from privquant.aggregator.campaign import shuffled_rounds
 from privquant.aggregator.campaign.shuffled_protocol import RoundFold, RoundRow, folded
+from privquant.aggregator.store import rounds as shuffled_rounds
 from privquant.aggregator.store.base import CampaignRow
 from privquant.aggregator.store.operator_queries import reading
 from privquant.errors import ProtocolError

@@ -16,11 +16,11 @@ from typing import Any
 from sqlalchemy import delete, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from privquant.aggregator.campaign import shuffled_campaigns
+from privquant.aggregator.campaign import shuffled as shuffled_campaigns
 from privquant.aggregator.campaign.alarms import alarms, judged, poisoning
-from privquant.aggregator.campaign.drafts import Draft, check_waves, first_queries, new_manifest
 from privquant.aggregator.campaign.local_protocol import estimates_of, key_of
-from privquant.aggregator.campaign.shuffled_campaigns import counts_shown, estimates_shown, look
+from privquant.aggregator.campaign.modes import Draft, check_waves, first_queries, new_manifest
+from privquant.aggregator.campaign.shuffled import counts_shown, estimates_shown, look
 from privquant.aggregator.campaign.snapshots import STEP, shown_counts, shown_heard
 from privquant.aggregator.devices.pace import at_a_time, check_share
 from privquant.aggregator.operators.accounts import note

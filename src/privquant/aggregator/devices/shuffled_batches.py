@@ -15,9 +15,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from privquant import wire
-from privquant.aggregator.campaign import shuffled_rounds
 from privquant.aggregator.campaign.shuffled_protocol import ANNOUNCED, COUNTED, RoundRow, build_shuffled
 from privquant.aggregator.devices.campaign_cache import CampaignCache, CampaignView
+from privquant.aggregator.store import rounds as shuffled_rounds
 from privquant.aggregator.store.operator_queries import reading, writing
 from privquant.protocols.base import ThresholdProtocol
 from privquant.server.causes import Unavailable

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from privquant.aggregator.campaign.campaigns import MOST_INVITES
-from privquant.aggregator.campaign.drafts import ONE_WAVE, Draft
+from privquant.aggregator.campaign.modes import ONE_WAVE, Draft
 from privquant.aggregator.campaign.shuffled_plan import ShuffleDraft
 from privquant.aggregator.devices.pace import DEFAULT_SHARE
 from privquant.wire import MAX_EDGES, Waves, domain_from_wire, real_to_wire

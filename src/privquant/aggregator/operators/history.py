@@ -21,11 +21,11 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from privquant.aggregator.campaign.shuffled_protocol import COUNTED, RoundRow, folded
-from privquant.aggregator.campaign.shuffled_rounds import read_rounds
 from privquant.aggregator.campaign.snapshots import unpacked
 from privquant.aggregator.operators.estimator import Estimator
 from privquant.aggregator.store import schema
 from privquant.aggregator.store.operator_queries import find_campaign, reading
+from privquant.aggregator.store.rounds import read_rounds
 from privquant.wire import Manifest
 
 GROWTH = 1.1

@@ -12,7 +12,6 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from privquant import wire
-from privquant.aggregator.campaign import shuffled_rounds
 from privquant.aggregator.campaign.alarms import alarms, poisoning
 from privquant.aggregator.campaign.shuffled_plan import ShuffleDraft, planned_rounds
 from privquant.aggregator.campaign.shuffled_protocol import (
@@ -24,6 +23,7 @@ from privquant.aggregator.campaign.shuffled_protocol import (
     folded,
     thresholds_again,
 )
+from privquant.aggregator.store import rounds as shuffled_rounds
 from privquant.aggregator.store.base import Counts
 from privquant.domain import Domain
 from privquant.messages import Estimate, Query

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privquant.aggregator.campaign.local_protocol import CampaignProtocol, Options, campaign_options
-from privquant.aggregator.campaign.shuffled_campaigns import check_shuffled, shuffled_terms
+from privquant.aggregator.campaign.shuffled import check_shuffled, shuffled_terms
 from privquant.aggregator.campaign.shuffled_plan import ShuffleDraft
 from privquant.aggregator.devices.pace import DEFAULT_SHARE
 from privquant.domain import Domain
