@@ -11,16 +11,17 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privquant import wire
-from privquant.aggregator.campaign.modes import Draft, new_manifest
-from privquant.aggregator.campaign.shuffled import check_shuffled, look, verified
+from privquant.aggregator.campaign.modes import Draft, mode_of, new_manifest
+from privquant.aggregator.campaign.shuffled import RoundsSoFar
 from privquant.aggregator.campaign.shuffled_plan import ShuffleDraft, plan_in_words, planned_rounds
-from privquant.aggregator.campaign.shuffled_protocol import ANNOUNCED, COUNTED, DROPPED, RoundFold, RoundRow, folded
+from privquant.aggregator.campaign.shuffled_protocol import RoundFold, folded
 from privquant.aggregator.devices.shuffled_batches import BatchRoutes
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import rounds as shuffled_rounds
 from privquant.aggregator.store import schema
 from privquant.aggregator.store.migrate import opened
 from privquant.aggregator.store.operator_queries import as_dict, read_counts, reading, writing
+from privquant.aggregator.store.rounds import ANNOUNCED, COUNTED, DROPPED, RoundRow
 from privquant.domain import Integers
 from privquant.errors import InvalidInput
 from privquant.privacy.coin import Coin, real_epsilon
@@ -88,13 +89,13 @@ def test_where_shuffling_gains_nothing_it_is_refused() -> None:
 )
 def test_what_a_shuffled_campaign_cannot_be(tmp_path: Path, changes: dict[str, object], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
-        check_shuffled(manifest(tmp_path, **changes))
+        mode_of(manifest(tmp_path, **changes)).first_queries()
 
 
 @pytest.mark.parametrize("protocol", ["isotonic", "naive"])
 def test_the_manifest_says_all_of_it_and_reads_back(tmp_path: Path, protocol: str) -> None:
     made = manifest(tmp_path, protocol, colluding=0.05)
-    check_shuffled(made)
+    mode_of(made).first_queries()
     assert wire.Manifest.from_dict(made.to_dict()) == made
     keys = KeyRing(tmp_path / "keys")
     assert made.shuffle.seal == wire.SealKey.of(seal_key(keys, made.issuer, made.nonce))
@@ -186,7 +187,7 @@ def test_a_round_ends_once_whoever_comes_second(
             protocol = RoundFold(made).protocol
             for number, ends in enumerate((COUNTED, DROPPED, ANNOUNCED)):
                 async with reading(engine) as db:
-                    rows = await shuffled_rounds.read_rounds(db, 1)
+                    rows = await shuffled_rounds.rounds_in(db, 1)
                 threshold = folded(made, rows).next_threshold()
                 assert threshold is not None
                 said = wire.next_announcement(made.id, thresholds, threshold)
@@ -211,12 +212,12 @@ def test_a_round_ends_once_whoever_comes_second(
                     assert not await shuffled_rounds.count_batch(engine, 1, batch, query, needed, 0)
             async with reading(engine) as db:
                 served = as_dict(await read_counts(db, 1))
-                found = await look(db, 1, made)
+                found = RoundsSoFar(made, await shuffled_rounds.rounds_in(db, 1))
             assert [row.state for row in found.rows] == [COUNTED, DROPPED, ANNOUNCED]
             assert [row.reports for row in found.rows] == [made.shuffle.rounds[0].batch, 5, 0]
-            assert verified(found, served)["ok"]
+            assert found.verified(served)["ok"]
             # verify finds what was changed: a count, a batch that is short, a threshold that was not asked.
-            assert not verified(found, {})["ok"]
+            assert not found.verified({})["ok"]
             first = found.rows[0]
             for wrong in (
                 replace(first, reports=first.reports - 1),
@@ -225,7 +226,7 @@ def test_a_round_ends_once_whoever_comes_second(
                 replace(first, threshold=first.threshold + 1),
                 replace(first, state=DROPPED),
             ):
-                assert not verified(replace(found, rows=[wrong, *found.rows[1:]]), served)["ok"], wrong
+                assert not replace(found, rows=[wrong, *found.rows[1:]]).verified(served)["ok"], wrong
 
     asyncio.run(story())
 
@@ -239,8 +240,11 @@ class OneCampaign:
     def __init__(self, made: wire.Manifest) -> None:
         self.found = SimpleNamespace(no=1, id=made.id, manifest=made, state="open")
 
-    async def view(self, _identity: str) -> SimpleNamespace:
+    async def served(self, _identity: str, _route: wire.Route) -> SimpleNamespace:
         return self.found
+
+    def refused(self, _identity: str, _reason: str) -> None:
+        pass
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
@@ -292,7 +296,7 @@ def test_a_batch_in_parts_is_counted_when_the_last_is_there(
             for body in mine:
                 assert await send(body) == (200, wire.status_body(wire.BATCH_ALREADY_COUNTED))
             async with reading(engine) as db:
-                (row,) = await shuffled_rounds.read_rounds(db, 1)
+                (row,) = await shuffled_rounds.rounds_in(db, 1)
                 left = await shuffled_rounds.kept_parts(db, 1, 0)
             assert (row.state, row.reports, row.answered, row.ones) == (COUNTED, needed, needed, needed // 2)
             assert left == []  # no sealed report is kept

@@ -31,8 +31,7 @@ from privquant.shuffler.joining import check_manifest, join, read_manifest
 from privquant.shuffler.overview import shown
 from privquant.shuffler.process import ShufflerProcess
 from privquant.shuffler.settings import Settings
-from privquant.wire import path_of, public_key_of
-from privquant.wire.shuffle_promise import terms_of
+from privquant.wire import path_of, public_key_of, terms_of
 
 DELTA = 1e-6
 SPARE = 0.03

@@ -56,8 +56,7 @@ def manifest_of(envelope: bytes) -> wire.Manifest:
 
 
 def office_of(keys: KeyRing, manifest: wire.Manifest) -> TokenIds:
-    assert manifest.shuffle is not None
-    return TokenIds(keys.campaign_secret(manifest.shuffle.key, manifest.id))
+    return TokenIds(keys.campaign_secret(wire.terms_of(manifest).key, manifest.id))
 
 
 def invite(db: sqlite3.Connection, keys: KeyRing, campaign: Joined, number: int) -> list[str]:
@@ -94,11 +93,8 @@ def open_link(
 
 
 def _invite(campaign: Joined, token: str | None = None, link: str | None = None) -> wire.Invite:
-    terms = campaign.manifest.shuffle
-    assert terms is not None
-    return wire.Invite(
-        terms.address, campaign.id, wire.fingerprint(campaign.manifest.issuer), token=token, link=link
-    )
+    address, mark = wire.terms_of(campaign.manifest).address, wire.fingerprint(campaign.manifest.issuer)
+    return wire.Invite(address, campaign.id, mark, token=token, link=link)
 
 
 def _check_open(campaign: Joined) -> None:

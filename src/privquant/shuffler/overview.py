@@ -18,8 +18,6 @@ from privquant.wire.shuffle_promise import promise
 
 def shown(db: sqlite3.Connection, campaign: Joined) -> dict[str, Any]:
     """One campaign as JSON."""
-    terms = campaign.manifest.shuffle
-    assert terms is not None
     rows = db.execute(
         "SELECT round, state, held, extended, batch, closes FROM round WHERE campaign = ? ORDER BY round",
         (campaign.no,),
@@ -29,7 +27,7 @@ def shown(db: sqlite3.Connection, campaign: Joined) -> dict[str, Any]:
             "round": number,
             "state": state,
             "reports": held,
-            "needed": terms.rounds[number].batch,
+            "needed": campaign.manifest.rounds[number].batch,
             "extended": bool(extended),
             "batch": batch,
             "closes": None if state in OVER else closes,
@@ -54,7 +52,7 @@ def shown(db: sqlite3.Connection, campaign: Joined) -> dict[str, Any]:
         "dropped": sum(row["reports"] for row in rounds if row["state"] == DROPPED),
         "waiting": sum(row["reports"] for row in rounds if row["state"] not in OVER),
         "open_link": None if link is None else {"places": link[0], "taken": link[1]},
-        "planned_rounds": len(terms.rounds),
+        "planned_rounds": len(campaign.manifest.rounds),
         "rounds": rounds,
         "incidents": [
             {"round": number, "what": what, "evidence": None if evidence is None else json.loads(evidence)}

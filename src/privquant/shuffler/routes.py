@@ -44,8 +44,7 @@ class View:
         self.row = row
         self.office = office
         self.manifest = row.manifest
-        assert row.manifest.shuffle is not None
-        self.terms = row.manifest.shuffle
+        self.terms = wire.terms_of(row.manifest)
         self.batches = tuple(each.batch for each in self.terms.rounds)
         self.answers: dict[int, bytes] = {}
 

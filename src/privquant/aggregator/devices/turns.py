@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from privquant.aggregator import metrics
+from privquant.aggregator.campaign.states import GIVES_QUERIES
 from privquant.aggregator.devices.campaign_cache import CampaignCache, CampaignView
 from privquant.aggregator.devices.pace import Pace, at_a_time
 from privquant.aggregator.devices.waiting_room import REST, Seat, WaitingRoom
@@ -83,7 +84,7 @@ class Turns:
         return result
 
     async def _held(self, view: CampaignView, seat: Seat, ask: AskFor, gone: Gone | None) -> AskResult:
-        while await self._called(view, seat, gone) and view.state == "open":
+        while await self._called(view, seat, gone) and view.state in GIVES_QUERIES:
             try:
                 result = await self._group.put(await ask(Pace(view.share, view.known)))
             finally:

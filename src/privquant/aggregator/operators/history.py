@@ -9,24 +9,18 @@ time.
 
 from __future__ import annotations
 
-import asyncio
 import time
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Any
 
-from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncEngine
-
-from privquant.aggregator.campaign.shuffled_protocol import COUNTED, RoundRow, folded
+from privquant.aggregator.campaign.modes import mode_of
 from privquant.aggregator.campaign.snapshots import unpacked
 from privquant.aggregator.operators.estimator import Estimator
-from privquant.aggregator.store import schema
-from privquant.aggregator.store.operator_queries import find_campaign, reading
-from privquant.aggregator.store.rounds import read_rounds
-from privquant.wire import Manifest
+from privquant.aggregator.store.base import Counts
+from privquant.aggregator.store.operator_queries import Engine, find_campaign, reading
+from privquant.aggregator.store.snapshots import heard_in_snapshots, shown_snapshot
 
 GROWTH = 1.1
 _MOST_POINTS = 300
@@ -43,6 +37,9 @@ class Mark:
     heard: int
     counts: bytes = b""
     ranges: list[Range] | None = None
+
+    def unpacked(self) -> list[Counts]:
+        return unpacked(zlib.decompress(self.counts))
 
 
 @dataclass(slots=True)
@@ -78,23 +75,20 @@ class Way:
 class History:
     """The ways of one process's campaigns."""
 
-    def __init__(self, engine: AsyncEngine, estimator: Estimator) -> None:
+    def __init__(self, engine: Engine, estimator: Estimator) -> None:
         self._engine = engine
         self._estimator = estimator
         self._ways: dict[str, Way] = {}
 
     async def note(self) -> None:
         """Take note of the snapshots that have turned."""
-        snapshot, campaign = schema.snapshot.c, schema.campaign.c
-        known = select(campaign.id, snapshot.campaign, snapshot.shown_heard).where(campaign.no == snapshot.campaign)
         async with self._engine.connect() as db:
-            for identity, number, heard in (await db.execute(known)).all():
+            for identity, number, heard in await heard_in_snapshots(db):
                 way = self._way(identity)
                 if heard >= max(1, GROWTH * way.heard):
-                    one = select(snapshot.shown_heard, snapshot.shown).where(snapshot.campaign == number)
-                    row = (await db.execute(one)).first()
-                    if row is not None:  # it may have been closed meanwhile
-                        way.add(Mark(row.shown_heard, zlib.compress(bytes(row.shown))))
+                    now, counts = await shown_snapshot(db, number)
+                    if now:  # it may have been closed meanwhile
+                        way.add(Mark(now, zlib.compress(counts)))
 
     def saw(self, identity: str, heard: int, estimates: Sequence[dict[str, Any]]) -> None:
         """What was shown of a campaign just now."""
@@ -112,25 +106,18 @@ class History:
         """Compute what is missing of a way, a point at least and for about so long."""
         way, end = self._way(identity), time.monotonic() + seconds
         async with reading(self._engine) as db:
-            row, manifest = await find_campaign(db, identity)
-            rows = await read_rounds(db, row.no) if manifest.shuffle is not None else []
-        for place, heard in enumerate(accumulate(row.answered for row in rows)):
-            if rows[place].state == COUNTED and all(mark.heard != heard for mark in way.marks):
+            _, manifest = await find_campaign(db, identity)
+        mode = mode_of(manifest)
+        past = await mode.past(self._engine)
+        for heard in mode.marks(past):
+            if all(mark.heard != heard for mark in way.marks):
                 way.add(Mark(heard))
         while (mark := way.next_missing()) is not None:
-            mark.ranges = await self._ranges(manifest, mark, rows)
+            found = await mode.estimates_then(past, mark.heard, mark.unpacked, self._estimator.estimates)
+            mark.ranges = [_range(estimate.to_dict()) for estimate in found]
             mark.counts = b""
             if time.monotonic() >= end:
                 return
-
-    async def _ranges(self, manifest: Manifest, mark: Mark, rows: Sequence[RoundRow]) -> list[Range]:
-        if manifest.shuffle is None:
-            counts = unpacked(zlib.decompress(mark.counts))
-            found = await self._estimator.estimates(manifest, counts)
-        else:
-            so_far = [row for row, sum_ in zip(rows, accumulate(r.answered for r in rows)) if sum_ <= mark.heard]
-            found = await asyncio.to_thread(lambda: folded(manifest, so_far).estimates())
-        return [_range(estimate.to_dict()) for estimate in found]
 
     def _way(self, identity: str) -> Way:
         way = self._ways.pop(identity, None) or Way()

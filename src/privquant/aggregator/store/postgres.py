@@ -14,6 +14,7 @@ from typing import Any
 
 import asyncpg
 
+from privquant.aggregator.campaign.states import COUNTS_REPORTS, GIVES_QUERIES
 from privquant.aggregator.store import statements as sql
 from privquant.aggregator.store.base import (
     Admit,
@@ -291,7 +292,7 @@ class PostgresDeviceStore(DeviceStore):
         live: dict[Key, Spend] = {}
         over = []
         for i, ask in spends:
-            if states.get(ask.campaign) in ("open", "paused"):
+            if states.get(ask.campaign) in COUNTS_REPORTS:
                 live.setdefault((ask.campaign, ask.id), ask)
             else:
                 over.append((i, ask))
@@ -319,7 +320,7 @@ class PostgresDeviceStore(DeviceStore):
         known = (await self._known(db, [key]))[key]
         if known["claim"] is not None and known["claim"] >= 0:
             return AskResult(What.HAS)
-        if state != "open":
+        if state not in GIVES_QUERIES:
             return AskResult(What.CLOSED)
         if await db.fetchval(_IS_FULL, ask.campaign):
             return AskResult(What.WAIT if await db.fetchval(_MAY_EXPIRE, ask.campaign) else What.FULL)

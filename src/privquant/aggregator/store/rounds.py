@@ -6,22 +6,50 @@ that was counted, or a drop) is one transaction that finds it still announced, o
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from privquant.aggregator.campaign.shuffled_protocol import ANNOUNCED, COUNTED, DROPPED, RoundRow
 from privquant.aggregator.store import schema
-from privquant.aggregator.store.operator_queries import writing
+from privquant.aggregator.store.operator_queries import Engine, Transaction, reading, writing
 from privquant.messages import Query
 from privquant.wire import BatchPart
 
 _table = schema.shuffled_round
 _c = _table.c
 
+ANNOUNCED, COUNTED, DROPPED = "announced", "counted", "dropped"
 
-async def read_rounds(db: AsyncConnection, campaign: int) -> list[RoundRow]:
+
+@dataclass(frozen=True, slots=True)
+class RoundRow:
+    """One announced round. reports: of its batch, or lost with it. answered: those of them that opened."""
+
+    round: int
+    threshold: int
+    envelope: bytes
+    state: str
+    noted: bool
+    extended: bool
+    batch: str | None
+    reports: int
+    answered: int
+    ones: int
+
+    @property
+    def over(self) -> bool:
+        return self.state != ANNOUNCED
+
+
+async def read_rounds(engine: Engine, campaign: int) -> list[RoundRow]:
     """All announced rounds, in their order."""
+    async with reading(engine) as db:
+        return await rounds_in(db, campaign)
+
+
+async def rounds_in(db: Transaction, campaign: int) -> list[RoundRow]:
+    """`read_rounds` as of the moment of a transaction."""
     wanted = [_c[name] for name in RoundRow.__slots__]
     rows = await db.execute(select(*wanted).where(_c.campaign == campaign).order_by(_c.round))
     kinds = {"envelope": bytes, "noted": bool, "extended": bool}
@@ -29,7 +57,7 @@ async def read_rounds(db: AsyncConnection, campaign: int) -> list[RoundRow]:
     return [RoundRow(**form | {name: kind(form[name]) for name, kind in kinds.items()}) for form in found]
 
 
-async def announce(engine: AsyncEngine, campaign: int, number: int, threshold: int, envelope: bytes) -> bool:
+async def announce(engine: Engine, campaign: int, number: int, threshold: int, envelope: bytes) -> bool:
     """Write an announcement down; False if the round has one."""
     try:
         async with writing(engine) as db:
@@ -41,13 +69,13 @@ async def announce(engine: AsyncEngine, campaign: int, number: int, threshold: i
     return True
 
 
-async def mark_noted(engine: AsyncEngine, campaign: int, number: int) -> None:
+async def mark_noted(engine: Engine, campaign: int, number: int) -> None:
     """The shuffler has the announcement."""
     async with writing(engine) as db:
         await db.execute(update(_table).where(_c.campaign == campaign, _c.round == number).values(noted=1))
 
 
-async def keep_part(db: AsyncConnection, campaign: int, part: BatchPart) -> None:
+async def keep_part(db: Transaction, campaign: int, part: BatchPart) -> None:
     """Hold a part of a batch until the others are there; the same part again changes nothing."""
     table = schema.batch_part
     at = (table.c.campaign == campaign, table.c.round == part.round, table.c.part == part.part)
@@ -60,7 +88,7 @@ async def keep_part(db: AsyncConnection, campaign: int, part: BatchPart) -> None
         )
 
 
-async def kept_parts(db: AsyncConnection, campaign: int, number: int) -> list[tuple[int, str, bytes]]:
+async def kept_parts(db: Transaction, campaign: int, number: int) -> list[tuple[int, str, bytes]]:
     """(part, batch id, sealed reports end to end) of what is held for a round."""
     table = schema.batch_part
     rows = await db.execute(
@@ -71,13 +99,13 @@ async def kept_parts(db: AsyncConnection, campaign: int, number: int) -> list[tu
     return [(row.part, row.batch, bytes(row.sealed)) for row in rows]
 
 
-async def forget_parts(db: AsyncConnection, campaign: int, number: int) -> None:
+async def forget_parts(db: Transaction, campaign: int, number: int) -> None:
     table = schema.batch_part
     await db.execute(delete(table).where(table.c.campaign == campaign, table.c.round == number))
 
 
 async def count_batch(
-    engine: AsyncEngine, campaign: int, batch: BatchPart, query: Query, answered: int, ones: int
+    engine: Engine, campaign: int, batch: BatchPart, query: Query, answered: int, ones: int
 ) -> bool:
     """Count a whole batch, once: the round, the counts and the end of its parts in one transaction."""
     async with writing(engine) as db:
@@ -95,12 +123,12 @@ async def count_batch(
     return True
 
 
-async def note_extended(engine: AsyncEngine, campaign: int, number: int) -> None:
+async def note_extended(engine: Engine, campaign: int, number: int) -> None:
     async with writing(engine) as db:
         await db.execute(update(_table).where(_c.campaign == campaign, _c.round == number).values(extended=1))
 
 
-async def drop_round(engine: AsyncEngine, campaign: int, number: int, reports: int) -> bool:
+async def drop_round(engine: Engine, campaign: int, number: int, reports: int) -> bool:
     """The round ended without a batch, for good; False if it had ended before."""
     async with writing(engine) as db:
         done = await db.execute(

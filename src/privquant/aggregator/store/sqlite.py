@@ -11,6 +11,7 @@ from pathlib import Path
 from secrets import SystemRandom
 from typing import Any
 
+from privquant.aggregator.campaign.states import COUNTS_REPORTS, GIVES_QUERIES
 from privquant.aggregator.devices.pace import Pace
 from privquant.aggregator.store import statements as sql
 from privquant.aggregator.store.base import (
@@ -188,7 +189,7 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
 
     def _spend(self, ask: Spend, state: str | None) -> AskResult:
         key = (ask.campaign, ask.id)
-        if state not in ("open", "paused"):
+        if state not in COUNTS_REPORTS:
             return AskResult(What.SPENT if self._known(key)[0] else What.CLOSED)
         if not self.db.execute(_SPEND, key).rowcount:
             return AskResult(What.SPENT)
@@ -216,7 +217,7 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
         _, _, claim = self._known(key)
         if claim is not None and claim >= 0:
             return AskResult(What.HAS)
-        if state != "open":
+        if state not in GIVES_QUERIES:
             return AskResult(What.CLOSED)
         if run(_IS_FULL, (ask.campaign,)).fetchone()[0]:
             return AskResult(What.WAIT if run(_MAY_EXPIRE, (ask.campaign,)).fetchone()[0] else What.FULL)
