@@ -11,7 +11,6 @@ that the ledger keeps of either bit. Both bits take the same way.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 from privquant import wire
@@ -41,62 +40,28 @@ class Question(NamedTuple):
     answers: tuple[Answer, Answer]
 
 
-class TrustModel(ABC):
-    """The trust model of one campaign, as a device sees it."""
+class LocalModel:
+    """The coin alone protects the bit."""
 
     def __init__(self, manifest: Manifest) -> None:
         self.manifest = manifest
 
-    @abstractmethod
     def check_limits(self, rule: Rule) -> None:
         """PolicyRefused if one answer would reveal more than the rule allows, or to a party it does not trust."""
-
-    @abstractmethod
-    def check_address(self, base: str) -> None:
-        """ManifestRefused if a report must not go to this address."""
-
-    @abstractmethod
-    def check_rounds(self, share: float) -> None:
-        """ManifestRefused if a round does not keep what the campaign promises; see `check_round`."""
-
-    @abstractmethod
-    def most_spent(self) -> Spent:
-        """What an answer costs, whichever question is asked."""
-
-    @abstractmethod
-    def ask(self, rule: Rule, campaign: str, token: str, caller: Caller, ledger: Ledger) -> Question:
-        """The question for this token."""
-
-    @abstractmethod
-    def policy_table(self) -> str:
-        """What a policy that allows this campaign needs beside the rule, in TOML."""
-
-    @abstractmethod
-    def in_words(self) -> str:
-        """What such a policy allows, a line for each thing."""
-
-
-def model_of(manifest: Manifest) -> TrustModel:
-    """The trust model of a campaign."""
-    return LocalModel(manifest) if manifest.shuffle is None else ShuffledModel(manifest)
-
-
-class LocalModel(TrustModel):
-    """The coin alone protects the bit."""
-
-    def check_limits(self, rule: Rule) -> None:
         limits.check_coin(rule, self.manifest.flip_threshold)
 
     def check_address(self, base: str) -> None:
-        pass
+        """ManifestRefused if a report must not go to this address."""
 
     def check_rounds(self, share: float) -> None:
-        pass
+        """ManifestRefused if a round does not keep what the campaign promises."""
 
     def most_spent(self) -> Spent:
+        """What an answer costs, whichever question is asked."""
         return spending.local(self.manifest.flip_threshold)
 
     def ask(self, _rule: Rule, campaign: str, token: str, caller: Caller, _ledger: Ledger) -> Question:
+        """The question for this token."""
         manifest = self.manifest
         response = caller.call(wire.QUERY, campaign, wire.query_request(token))
         try:
@@ -115,9 +80,11 @@ class LocalModel(TrustModel):
         return Question(ticket.threshold, coin, spending.local(coin), (zero, one))
 
     def policy_table(self) -> str:
+        """What a policy that allows this campaign needs beside the rule, in TOML."""
         return ""
 
     def in_words(self) -> str:
+        """What such a policy allows, a line for each thing."""
         coin = Coin(self.manifest.flip_threshold)
         return (
             f"- one answer about {self.manifest.measurement}, ever: one bit, which a coin turns with a chance of "
@@ -127,11 +94,11 @@ class LocalModel(TrustModel):
         )
 
 
-class ShuffledModel(TrustModel):
+class ShuffledModel:
     """A shuffler mixes the sealed bits of a round."""
 
     def __init__(self, manifest: Manifest) -> None:
-        super().__init__(manifest)
+        self.manifest = manifest
         self.terms = wire.terms_of(manifest)
 
     def check_limits(self, rule: Rule) -> None:
@@ -238,3 +205,11 @@ class ShuffledModel(TrustModel):
             f"protects the bit, and turns it with a chance of {100 * coin.flip:.3g} %;\n"
             f"- through the shuffler with the key {fingerprint(terms.key)} and no other;\n"
         )
+
+
+TrustModel = LocalModel | ShuffledModel
+
+
+def model_of(manifest: Manifest) -> TrustModel:
+    """The trust model of a campaign."""
+    return LocalModel(manifest) if manifest.shuffle is None else ShuffledModel(manifest)

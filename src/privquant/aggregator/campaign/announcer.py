@@ -90,7 +90,7 @@ class Announcer:
         url = wire.terms_of(manifest).address + wire.path_of(row.id, wire.ANNOUNCEMENTS.name)
         try:
             wire.parse_status(await asyncio.to_thread(post, url, last.envelope), (wire.NOTED,))
-            await shuffled_rounds.mark_noted(self._engine, row.no, last.round)
+            await shuffled_rounds.mark(self._engine, row.no, last.round, noted=True)
         except (PeerSilent, PeerRefused, wire.WireError) as error:
             pause = min(_LATEST, 2 * self._wait.get(row.id, (0.0, _SOONEST / 2))[1])
             self._wait[row.id] = (time.monotonic() + pause, pause)

@@ -8,13 +8,13 @@ what differs between campaigns.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from privquant.aggregator.campaign.local_protocol import estimates_of
-from privquant.aggregator.campaign.mode import CampaignMode, Estimating, Surroundings
+from privquant.aggregator.campaign.mode import CampaignMode, Estimating, Waiting
 from privquant.aggregator.campaign.modes import Draft, check_waves, mode_of, new_manifest
 from privquant.aggregator.campaign.snapshots import STEP, shown_counts
 from privquant.aggregator.campaign.states import (
@@ -22,16 +22,13 @@ from privquant.aggregator.campaign.states import (
     COUNTS_REPORTS,
     TAKES_INVITES,
     Act,
-    State,
     WrongState,
     shown_state,
 )
 from privquant.aggregator.devices.pace import check_share
 from privquant.aggregator.store import operator_queries as queries
-from privquant.aggregator.store.accounts import note
 from privquant.aggregator.store.base import Counts, DeviceStore, Erasure
-from privquant.aggregator.store.operator_queries import Engine, find_campaign, manifest_of, reading, writing
-from privquant.aggregator.store.snapshots import heard_in_snapshots
+from privquant.aggregator.store.operator_queries import Engine, find_campaign, manifest_of, note, reading, writing
 from privquant.errors import InvalidInput
 from privquant.messages import Estimate
 from privquant.server.keys import KeyRing
@@ -64,7 +61,7 @@ class Campaigns:
     keys: KeyRing
     url: str
     behind: int = STEP
-    waiting: Callable[[str], tuple[int, float]] = lambda _campaign: (0, 0.0)
+    waiting: Waiting = lambda _campaign: (0, 0.0)
 
     def __post_init__(self) -> None:
         self._alarm_at_the_end: dict[str, bool] = {}
@@ -90,11 +87,11 @@ class Campaigns:
     async def mode(self, identity: str) -> CampaignMode:
         return mode_of(await self.manifest(identity))
 
-    async def overview(self) -> list[dict[str, Any]]:
+    async def overview(self, *, with_alarms: bool = False) -> list[dict[str, Any]]:
         """All campaigns; of those that run, as of their last snapshots. alarm: a part contradicts the rest."""
         async with reading(self.engine) as db:
             rows = await queries.all_campaigns(db)
-            in_snapshots = {number: heard for _, number, heard in await heard_in_snapshots(db)}
+            in_snapshots = {number: heard for _, number, heard in await queries.heard_in_snapshots(db)}
             counts = {
                 row.no: await shown_counts(db, row.no, row.state)
                 for row in rows
@@ -109,35 +106,29 @@ class Campaigns:
                 alarm = await asyncio.to_thread(mode.contradicted, counts[row.no])
                 if row.state not in COUNTS_REPORTS:  # its counts will not change
                     self._alarm_at_the_end[row.id] = alarm
-            found.append(
-                {
-                    "id": row.id,
-                    "measurement": manifest.measurement,
-                    "state": shown_state(row.state, manifest.deadline),
-                    "heard": mode.heard(row, in_snapshots.get(row.no, 0)),
-                    "planned_users": manifest.planned_users,
-                    "deadline": manifest.deadline,
-                    "alarm": alarm,
-                }
-            )
+            line = {
+                "id": row.id,
+                "measurement": manifest.measurement,
+                "state": shown_state(row.state, manifest.deadline),
+                "heard": mode.heard(row, in_snapshots.get(row.no, 0)),
+                "planned_users": manifest.planned_users,
+                "deadline": manifest.deadline,
+                "alarm": alarm,
+            }
+            if with_alarms:
+                running = row.state in COUNTS_REPORTS
+                line["alarms"] = len(await asyncio.to_thread(mode.alarms, counts[row.no])) if running else 0
+            found.append(line)
         return found
 
     async def watch(self) -> list[dict[str, Any]]:
         """`overview`, and of campaigns that are not closed how many alarms their last snapshots raise."""
-        found = await self.overview()
-        for line in found:
-            line["alarms"] = 0
-            if line["state"] != State.CLOSED:
-                async with reading(self.engine) as db:
-                    row, manifest = await find_campaign(db, line["id"])
-                    counts = await shown_counts(db, row.no, row.state)
-                line["alarms"] = len(await asyncio.to_thread(mode_of(manifest).alarms, counts))
-        return found
+        return await self.overview(with_alarms=True)
 
     async def show(self, identity: str, estimate: Estimating = in_a_thread) -> dict[str, Any]:
         """State, progress and estimates; while it runs, as of its last snapshot. estimate: who computes them."""
         mode = await self.mode(identity)
-        return await mode.show(self.engine, Surroundings(self.behind, self.waiting, estimate))
+        return await mode.show(self.engine, behind=self.behind, waiting=self.waiting, estimate=estimate)
 
     async def export(self, identity: str) -> dict[str, Any]:
         """Everything that is not a token: manifest, signature, counts per query, estimates; see `show`."""

@@ -11,7 +11,7 @@ from privquant.aggregator.campaign.local_protocol import CampaignProtocol, campa
 from privquant.aggregator.campaign.mode import (
     CampaignMode,
     Estimating,
-    Surroundings,
+    Waiting,
     counts_as_json,
     estimates_as_json,
 )
@@ -29,7 +29,6 @@ from privquant.aggregator.store.operator_queries import (
     tokens_issued_and_asked,
     tokens_spent_and_reports,
 )
-from privquant.aggregator.store.rounds import RoundRow
 from privquant.messages import Estimate, Query
 from privquant.pages.invite_page import invite_page
 from privquant.privacy.coin import flip_threshold, real_epsilon
@@ -65,27 +64,27 @@ class Local(CampaignMode):
     def check_invites(self) -> None:
         pass
 
-    async def show(self, engine: Engine, around: Surroundings) -> dict[str, Any]:
+    async def show(self, engine: Engine, *, behind: int, waiting: Waiting, estimate: Estimating) -> dict[str, Any]:
         """As of the last snapshot while the campaign runs."""
         async with reading(engine) as db:
             row, manifest = await find_campaign(db, self.id)
             counts = await shown_counts(db, row.no, row.state)
             issued, asked = await tokens_issued_and_asked(db, row.no)
             link = await places_of_link(db, row.no)
-        estimates = await around.estimate(manifest, counts)
+        estimates = await estimate(manifest, counts)
         heard = sum(each.answered for each in counts)
-        waiting, seconds = around.waiting(self.id)
+        devices, seconds = waiting(self.id)
         pace = {
             "share": row.pace,
             "at_a_time": at_a_time(row.pace, heard),
-            "waiting": waiting,
+            "waiting": devices,
             "wait_seconds": round(seconds),
         }
         return self._shown_of(row) | {
             "heard": heard,
             "tokens": issued,
             "asked_not_answered": asked - heard,
-            "behind": around.behind if row.state in SHOWS_SNAPSHOTS else 0,
+            "behind": behind if row.state in SHOWS_SNAPSHOTS else 0,
             "pace": None if row.pace == 0 else pace,
             "open_link": link,
             "keep_days": row.keep_days,
@@ -145,13 +144,5 @@ class Local(CampaignMode):
     def page(self, state: str, url: str) -> str:
         return invite_page(self.manifest, state, f"{url}/c/{self.id}")
 
-    async def past(self, _engine: Engine) -> list[RoundRow]:
-        return []
-
-    def marks(self, _past: Sequence[RoundRow]) -> list[int]:
-        return []
-
-    async def estimates_then(
-        self, _past: Sequence[RoundRow], _heard: int, counts: Callable[[], Sequence[Counts]], estimate: Estimating
-    ) -> list[Estimate]:
-        return await estimate(self.manifest, counts())
+    async def past(self, _engine: Engine) -> dict[int, Callable[[], list[Estimate]]]:
+        return {}

@@ -10,7 +10,7 @@ reports as one batch, which is counted whole. A round is the smallest thing that
     what is asked next         first_queries, publish, announce
     who gets in                check_invites
     what is shown              show, export, verify, heard, contradicted, alarms, created, page
-    how the answer closed in   past, marks, estimates_then
+    how the answer closed in   past
 
 `modes.mode_of` says which mode a campaign has, and nothing else asks. A mode holds the manifest and nothing
 besides; all that it shows it reads from the database.
@@ -21,14 +21,12 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from privquant.aggregator.campaign.states import shown_state
 from privquant.aggregator.store.base import CampaignRow, Counts
 from privquant.aggregator.store.operator_queries import Engine
-from privquant.aggregator.store.rounds import RoundRow
 from privquant.messages import Estimate, Query
 from privquant.wire import Manifest, Route, SealKey, fingerprint
 
@@ -38,20 +36,9 @@ if TYPE_CHECKING:
     from privquant.aggregator.campaign.publisher import Publisher
 
 Estimating = Callable[[Manifest, Sequence[Counts]], Awaitable[list[Estimate]]]
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What `show` says of the server beside what the database has.
-
-    behind:   reports that what is shown of a running campaign is behind, at least.
-    waiting:  how many devices wait for their turn in a campaign, and how many seconds others had waited.
-    estimate: computes the estimates of counts.
-    """
-
-    behind: int
-    waiting: Callable[[str], tuple[int, float]]
-    estimate: Estimating
+"""Computes the estimates of counts."""
+Waiting = Callable[[str], tuple[int, float]]
+"""How many devices wait for their turn in a campaign, and how many seconds others had waited."""
 
 
 class CampaignMode(ABC):
@@ -88,8 +75,11 @@ class CampaignMode(ABC):
         """WrongState where tokens are not issued here."""
 
     @abstractmethod
-    async def show(self, engine: Engine, around: Surroundings) -> dict[str, Any]:
-        """State, progress and estimates, as JSON."""
+    async def show(self, engine: Engine, *, behind: int, waiting: Waiting, estimate: Estimating) -> dict[str, Any]:
+        """State, progress and estimates, as JSON.
+
+        behind: reports that what is shown of a running campaign is behind, at least.
+        """
 
     @abstractmethod
     async def export(self, engine: Engine) -> dict[str, Any]:
@@ -120,18 +110,8 @@ class CampaignMode(ABC):
         """What a browser shows at the campaign's address on this server."""
 
     @abstractmethod
-    async def past(self, engine: Engine) -> list[RoundRow]:
-        """What the database has of how the answer closed in."""
-
-    @abstractmethod
-    def marks(self, past: Sequence[RoundRow]) -> list[int]:
-        """Numbers of reports at which an earlier estimate can be computed from `past`."""
-
-    @abstractmethod
-    async def estimates_then(
-        self, past: Sequence[RoundRow], heard: int, counts: Callable[[], Sequence[Counts]], estimate: Estimating
-    ) -> list[Estimate]:
-        """The estimates when there were `heard` reports. counts: of the snapshot of then, where there was one."""
+    async def past(self, engine: Engine) -> dict[int, Callable[[], list[Estimate]]]:
+        """The earlier estimates that follow from the database, by how many reports they are of."""
 
     def _shown_of(self, row: Any) -> dict[str, Any]:
         """What `show` says in both modes. row: of the table of campaigns."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,6 @@ from privquant import wire
 from privquant.aggregator.campaign.alarms import EXAMPLE, impossible_rates, liars
 from privquant.aggregator.campaign.mode import (
     CampaignMode,
-    Estimating,
-    Surroundings,
     counts_as_json,
     estimates_as_json,
 )
@@ -79,7 +78,7 @@ class Shuffled(CampaignMode):
             "`privquant shuffler invites` there"
         )
 
-    async def show(self, engine: Engine, _around: Surroundings) -> dict[str, Any]:
+    async def show(self, engine: Engine, **_around: object) -> dict[str, Any]:
         row, rounds, _ = await self._read(engine)
         return self._shown_of(row) | await asyncio.to_thread(rounds.shown)
 
@@ -108,19 +107,16 @@ class Shuffled(CampaignMode):
     def page(self, _state: str, _url: str) -> str:
         return shuffled_page(self.manifest, at_shuffler=False)
 
-    async def past(self, engine: Engine) -> list[RoundRow]:
-        return (await self._read(engine))[1].rows
+    async def past(self, engine: Engine) -> dict[int, Callable[[], list[Estimate]]]:
+        """One for every round that was counted."""
+        rows = (await self._read(engine))[1].rows
+        sums = list(accumulate(row.answered for row in rows))
 
-    def marks(self, past: Sequence[RoundRow]) -> list[int]:
-        sums = accumulate(row.answered for row in past)
-        return [heard for row, heard in zip(past, sums, strict=True) if row.state == COUNTED]
+        def then(heard: int) -> list[Estimate]:
+            so_far = [row for row, so_many in zip(rows, sums, strict=True) if so_many <= heard]
+            return folded(self.manifest, so_far).estimates()
 
-    async def estimates_then(
-        self, past: Sequence[RoundRow], heard: int, _counts: Callable[[], Sequence[Counts]], _estimate: Estimating
-    ) -> list[Estimate]:
-        sums = accumulate(row.answered for row in past)
-        so_far = [row for row, so_many in zip(past, sums, strict=True) if so_many <= heard]
-        return await asyncio.to_thread(lambda: folded(self.manifest, so_far).estimates())
+        return {sums[place]: partial(then, sums[place]) for place, row in enumerate(rows) if row.state == COUNTED}
 
     async def _read(self, engine: Engine) -> tuple[Any, RoundsSoFar, dict[Query, tuple[int, int]]]:
         """The campaign's row, its rounds, and the counts that the store has, as of one moment."""

@@ -20,8 +20,14 @@ from collections.abc import Sequence
 
 from privquant.aggregator.campaign.states import SHOWS_SNAPSHOTS
 from privquant.aggregator.store.base import Counts, counts_of
-from privquant.aggregator.store.operator_queries import Engine, Transaction, read_counts, writing
-from privquant.aggregator.store.snapshots import shown_snapshot, turn_snapshot
+from privquant.aggregator.store.operator_queries import (
+    Engine,
+    Transaction,
+    read_counts,
+    shown_snapshot,
+    turn_snapshot,
+    writing,
+)
 
 STEP = 32
 """Reports between two snapshots, at least, unless told otherwise."""

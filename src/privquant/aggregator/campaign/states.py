@@ -73,11 +73,6 @@ def step(state: str, act: Act) -> State:
     return after
 
 
-def states_before(act: Act) -> list[str]:
-    """The states that `act` leads out of, as the store has them."""
-    return [str(state) for state, acts in TRANSITIONS.items() if act in acts]
-
-
 def shown_state(state: str, deadline: int) -> str:
     """The state as an operator sees it."""
     return OVER if state in COUNTS_REPORTS and time.time() >= deadline else state

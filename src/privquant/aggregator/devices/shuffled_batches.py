@@ -17,7 +17,7 @@ from privquant.aggregator.campaign.shuffled_protocol import build_shuffled
 from privquant.aggregator.campaign.states import COUNTS_REPORTS
 from privquant.aggregator.devices.campaign_cache import CampaignCache, CampaignView
 from privquant.aggregator.store import rounds as shuffled_rounds
-from privquant.aggregator.store.operator_queries import DatabaseError, Engine, writing
+from privquant.aggregator.store.operator_queries import DatabaseError, Engine
 from privquant.aggregator.store.rounds import ANNOUNCED, COUNTED, RoundRow
 from privquant.protocols.base import ThresholdProtocol
 from privquant.server.causes import Unavailable
@@ -73,7 +73,7 @@ class BatchRoutes:
         row = await self._round(view, notice.round)
         if notice.status == wire.EXTENDED:
             if row.state == ANNOUNCED:
-                await shuffled_rounds.note_extended(self._engine, view.no, notice.round)
+                await shuffled_rounds.mark(self._engine, view.no, notice.round, extended=True)
             return Reply(201, wire.status_body(wire.NOTED))
         if row.state == COUNTED:
             raise RequestRefused("conflict", "the batch of this round is counted")
@@ -111,18 +111,15 @@ class BatchRoutes:
         """All reports of the batch if this part is the last that was missing; else the part is kept."""
         sealed: Sequence[bytes] = part.sealed
         if part.parts > 1:
-            async with writing(self._engine) as db:
-                await shuffled_rounds.keep_part(db, view.no, part)
-                kept = await shuffled_rounds.kept_parts(db, view.no, part.round)
-                if any(batch != part.id for _, batch, _ in kept):
-                    raise RequestRefused("second-batch")
+            kept = await shuffled_rounds.keep_part(self._engine, view.no, part)
+            if any(batch != part.id for batch, _ in kept):
+                raise RequestRefused("second-batch")
             if len(kept) < part.parts:
                 return None
             size = wire.SEALED_BYTES
-            sealed = [blob[at : at + size] for _, _, blob in kept for at in range(0, len(blob), size)]
+            sealed = [blob[at : at + size] for _, blob in kept for at in range(0, len(blob), size)]
         if wire.batch_id(part.campaign, part.round, sealed) != part.id or len(set(sealed)) != part.reports:
-            async with writing(self._engine) as db:
-                await shuffled_rounds.forget_parts(db, view.no, part.round)
+            await shuffled_rounds.forget_parts(self._engine, view.no, part.round)
             raise RequestRefused("malformed", "the parts do not hash to the batch's id, or a report is in it twice")
         return sealed
 

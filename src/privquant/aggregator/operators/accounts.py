@@ -8,7 +8,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
-from privquant.aggregator.store import accounts
+from privquant.aggregator.store import operator_queries as queries
 from privquant.aggregator.store.operator_queries import Engine, reading, writing
 from privquant.errors import InvalidInput
 
@@ -37,31 +37,31 @@ async def add_operator(engine: Engine, name: str, role: str = "admin") -> str:
         raise InvalidInput(f"role must be one of {', '.join(ROLES)}, got {role!r}")
     token = "pqo_" + secrets.token_urlsafe(32)
     async with writing(engine) as db:
-        if not await accounts.insert_operator(db, name, _hashed(token), role):
+        if not await queries.insert_operator(db, name, _hashed(token), role):
             raise InvalidInput(f"there is an operator {name!r} already; remove it first")
-        await accounts.note(db, "local", "operator add", None, f"{name} ({role})")
+        await queries.note(db, "local", "operator add", None, f"{name} ({role})")
     return token
 
 
 async def remove_operator(engine: Engine, name: str) -> None:
     async with writing(engine) as db:
-        if not await accounts.delete_operator(db, name):
+        if not await queries.delete_operator(db, name):
             raise InvalidInput(f"there is no operator {name!r}")
-        await accounts.note(db, "local", "operator remove", None, name)
+        await queries.note(db, "local", "operator remove", None, name)
 
 
 async def list_operators(engine: Engine) -> list[dict[str, Any]]:
     async with reading(engine) as db:
-        return await accounts.all_operators(db)
+        return await queries.all_operators(db)
 
 
 async def who_is(engine: Engine, token: str) -> Operator | None:
     async with reading(engine) as db:
-        found = await accounts.operator_with(db, _hashed(token))
+        found = await queries.operator_with(db, _hashed(token))
     return None if found is None else Operator(*found)
 
 
 async def read_audit(engine: Engine, last: int = 100) -> list[dict[str, Any]]:
     """The last acts, newest first."""
     async with reading(engine) as db:
-        return await accounts.last_acts(db, last)
+        return await queries.last_acts(db, last)

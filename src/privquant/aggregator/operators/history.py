@@ -9,18 +9,23 @@ time.
 
 from __future__ import annotations
 
+import asyncio
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from privquant.aggregator.campaign.modes import mode_of
 from privquant.aggregator.campaign.snapshots import unpacked
 from privquant.aggregator.operators.estimator import Estimator
-from privquant.aggregator.store.base import Counts
-from privquant.aggregator.store.operator_queries import Engine, find_campaign, reading
-from privquant.aggregator.store.snapshots import heard_in_snapshots, shown_snapshot
+from privquant.aggregator.store.operator_queries import (
+    Engine,
+    find_campaign,
+    heard_in_snapshots,
+    reading,
+    shown_snapshot,
+)
 
 GROWTH = 1.1
 _MOST_POINTS = 300
@@ -37,9 +42,6 @@ class Mark:
     heard: int
     counts: bytes = b""
     ranges: list[Range] | None = None
-
-    def unpacked(self) -> list[Counts]:
-        return unpacked(zlib.decompress(self.counts))
 
 
 @dataclass(slots=True)
@@ -62,6 +64,10 @@ class Way:
             self.marks.insert(place, mark)
         if len(self.marks) > _MOST_POINTS:
             del self.marks[1:-1:2]
+
+    def keep(self, known: Container[int]) -> None:
+        """Forget marks that nothing can be computed for any more: rounds that a restored backup does not have."""
+        self.marks = [mark for mark in self.marks if mark.ranges or mark.counts or mark.heard in known]
 
     def next_missing(self) -> Mark | None:
         """The mark without ranges that is farthest from one with them: the way appears coarse and gets denser."""
@@ -107,13 +113,16 @@ class History:
         way, end = self._way(identity), time.monotonic() + seconds
         async with reading(self._engine) as db:
             _, manifest = await find_campaign(db, identity)
-        mode = mode_of(manifest)
-        past = await mode.past(self._engine)
-        for heard in mode.marks(past):
+        past = await mode_of(manifest).past(self._engine)
+        way.keep(past)
+        for heard in past:
             if all(mark.heard != heard for mark in way.marks):
                 way.add(Mark(heard))
         while (mark := way.next_missing()) is not None:
-            found = await mode.estimates_then(past, mark.heard, mark.unpacked, self._estimator.estimates)
+            if mark.heard in past:
+                found = await asyncio.to_thread(past[mark.heard])
+            else:
+                found = await self._estimator.estimates(manifest, unpacked(zlib.decompress(mark.counts)))
             mark.ranges = [_range(estimate.to_dict()) for estimate in found]
             mark.counts = b""
             if time.monotonic() >= end:

@@ -1,4 +1,5 @@
-"""What operators' acts read and write, beside the contract of devices: transactions, campaigns, tokens, links.
+"""What operators' acts read and write, beside the contract of devices: transactions, campaigns, tokens, links,
+snapshots, operators and the audit.
 
 Both databases run the same statements, over SQLAlchemy; no module outside this folder has statements of its own. An
 operation that takes `db` is part of the transaction of its caller, which `reading` or `writing` opens.
@@ -13,11 +14,12 @@ from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, text, update
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import delete, func, insert, literal, select, text, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from privquant.aggregator.campaign.states import CAN_BE_ERASED, Act, State, WrongState, states_before, step
+from privquant.aggregator.campaign.states import CAN_BE_ERASED, SHOWS_SNAPSHOTS, Act, State, WrongState, step
 from privquant.aggregator.store import schema
 from privquant.aggregator.store import statements as sql
 from privquant.aggregator.store.base import CampaignRow, Counts, counts_of, published_rows
@@ -30,6 +32,7 @@ Transaction = AsyncConnection
 DatabaseError = SQLAlchemyError
 """What an operation raises when the database does not answer, or gave the transaction up."""
 DAY = 86_400
+NO_COUNTS = b"[]"
 
 
 class UnknownCampaign(PrivquantError):
@@ -116,10 +119,10 @@ async def change_state(db: Transaction, row: Any, act: Act) -> None:
     """
     table, after = schema.campaign, step(row.state, act)
     closed = {"closed": int(time.time())} if after is State.CLOSED else {}
-    before = table.c.state.in_(states_before(act))  # another process may have changed it since the row was read
-    turned = await db.execute(update(table).where(table.c.no == row.no, before).values(state=after.value, **closed))
+    as_read = (table.c.no == row.no, table.c.state == row.state)
+    turned = await db.execute(update(table).where(*as_read).values(state=after.value, **closed))
     if turned.rowcount == 0:
-        raise WrongState(f"the campaign was closed meanwhile and cannot {act}")
+        raise WrongState(f"another process has changed the campaign's state meanwhile; {act} it again")
     if closed:
         await forget_what_was_given(db)
 
@@ -198,3 +201,83 @@ async def places_of_link(db: Transaction, number: int) -> dict[str, int] | None:
 async def _size_of(db: Transaction, table: Any, number: int) -> int:
     found = await db.execute(select(func.count()).select_from(table).where(table.c.campaign == number))
     return int(found.scalar_one())
+
+
+# -- snapshots -----------------------------------------------------------------------------------------------------
+
+
+async def turn_snapshot(db: Transaction, number: int, heard: int, counts: bytes, step: int) -> int:
+    """Take these counts as the next snapshot, if they have `step` reports more than the next one has now.
+
+    The one that was next is shown from then on. How many reports the next one has afterwards.
+    """
+    table, campaign = schema.snapshot, schema.campaign.c
+    # Two empty ones first, unless there are some, or the campaign has been closed meanwhile.
+    runs = campaign.state.in_([state.value for state in SHOWS_SNAPSHOTS])
+    empty = select(campaign.no, literal(0), literal(NO_COUNTS), literal(0), literal(NO_COUNTS))
+    inserting = (postgresql if db.dialect.name == "postgresql" else sqlite).insert(table)
+    columns = ["campaign", "shown_heard", "shown", "coming_heard", "coming"]
+    begun = inserting.from_select(columns, empty.where(campaign.no == number, runs)).on_conflict_do_nothing()
+    await db.execute(begun)
+    turned = {"shown_heard": table.c.coming_heard, "shown": table.c.coming}
+    this = (table.c.campaign == number, table.c.coming_heard + step <= heard)
+    await db.execute(update(table).where(*this).values(coming_heard=heard, coming=counts, **turned))
+    kept = await db.execute(select(table.c.coming_heard).where(table.c.campaign == number))
+    return int(kept.scalar() or 0)
+
+
+async def shown_snapshot(db: Transaction, number: int) -> tuple[int, bytes]:
+    """Reports and packed counts of the snapshot that is shown; no reports where there is none."""
+    table = schema.snapshot.c
+    row = (await db.execute(select(table.shown_heard, table.shown).where(table.campaign == number))).first()
+    return (0, NO_COUNTS) if row is None else (row.shown_heard, bytes(row.shown))
+
+
+async def heard_in_snapshots(db: Transaction) -> list[tuple[str, int, int]]:
+    """Id and number of every campaign that has a snapshot, and the reports in the one that is shown."""
+    campaign, snapshot = schema.campaign.c, schema.snapshot.c
+    wanted = select(campaign.id, campaign.no, snapshot.shown_heard).where(campaign.no == snapshot.campaign)
+    return [(row.id, row.no, row.shown_heard) for row in await db.execute(wanted)]
+
+
+# -- operators and the audit ---------------------------------------------------------------------------------------
+
+
+async def insert_operator(db: Transaction, name: str, hashed: bytes, role: str) -> bool:
+    """False if there is an operator with this name."""
+    values = {"name": name, "token": hashed, "role": role, "created": int(time.time())}
+    try:
+        await db.execute(insert(schema.operator).values(**values))
+    except IntegrityError:
+        return False
+    return True
+
+
+async def delete_operator(db: Transaction, name: str) -> bool:
+    """False if there was none."""
+    return bool((await db.execute(delete(schema.operator).where(schema.operator.c.name == name))).rowcount)
+
+
+async def all_operators(db: Transaction) -> list[dict[str, Any]]:
+    table = schema.operator.c
+    rows = await db.execute(select(table.name, table.role, table.created).order_by(table.name))
+    return [dict(row._mapping) for row in rows]
+
+
+async def operator_with(db: Transaction, hashed: bytes) -> tuple[str, str] | None:
+    """Name and role of the operator whose token has this hash."""
+    table = schema.operator.c
+    row = (await db.execute(select(table.name, table.role).where(table.token == hashed))).first()
+    return None if row is None else (row.name, row.role)
+
+
+async def note(db: Transaction, operator: str, act: str, campaign: str | None, detail: str = "") -> None:
+    """Write an act down, in the transaction that does it."""
+    values = {"operator": operator, "act": act, "campaign": campaign, "detail": detail}
+    await db.execute(insert(schema.audit).values(at=int(time.time()), **values))
+
+
+async def last_acts(db: Transaction, last: int) -> list[dict[str, Any]]:
+    """Newest first."""
+    rows = await db.execute(select(schema.audit).order_by(schema.audit.c.no.desc()).limit(last))
+    return [dict(row._mapping) for row in rows]

@@ -69,37 +69,36 @@ async def announce(engine: Engine, campaign: int, number: int, threshold: int, e
     return True
 
 
-async def mark_noted(engine: Engine, campaign: int, number: int) -> None:
-    """The shuffler has the announcement."""
+async def mark(engine: Engine, campaign: int, number: int, **marks: bool) -> None:
+    """noted: the shuffler has the announcement. extended: it waits longer for the round's reports."""
     async with writing(engine) as db:
-        await db.execute(update(_table).where(_c.campaign == campaign, _c.round == number).values(noted=1))
+        values = {name: int(value) for name, value in marks.items()}
+        await db.execute(update(_table).where(_c.campaign == campaign, _c.round == number).values(**values))
 
 
-async def keep_part(db: Transaction, campaign: int, part: BatchPart) -> None:
-    """Hold a part of a batch until the others are there; the same part again changes nothing."""
-    table = schema.batch_part
-    at = (table.c.campaign == campaign, table.c.round == part.round, table.c.part == part.part)
-    known = (await db.execute(select(table.c.part).where(*at))).first()
-    if known is None:
-        await db.execute(
-            insert(table).values(
-                campaign=campaign, round=part.round, part=part.part, batch=part.id, sealed=b"".join(part.sealed)
-            )
-        )
+async def keep_part(engine: Engine, campaign: int, part: BatchPart) -> list[tuple[str, bytes]]:
+    """Hold a part of a batch until the others are there; the same part again, or one of another batch, is not kept.
+
+    (batch id, sealed reports end to end) of all parts that are held for the round, in their order.
+    """
+    table, sealed = schema.batch_part, b"".join(part.sealed)
+    columns = select(table.c.part, table.c.batch, table.c.sealed)
+    async with writing(engine) as db:
+        rows = await db.execute(columns.where(table.c.campaign == campaign, table.c.round == part.round))
+        held = {row.part: (row.batch, bytes(row.sealed)) for row in rows}
+        if part.part not in held and all(batch == part.id for batch, _ in held.values()):
+            about = {"campaign": campaign, "round": part.round, "part": part.part, "batch": part.id}
+            await db.execute(insert(table).values(**about, sealed=sealed))
+            held[part.part] = (part.id, sealed)
+    return [held[number] for number in sorted(held)]
 
 
-async def kept_parts(db: Transaction, campaign: int, number: int) -> list[tuple[int, str, bytes]]:
-    """(part, batch id, sealed reports end to end) of what is held for a round."""
-    table = schema.batch_part
-    rows = await db.execute(
-        select(table.c.part, table.c.batch, table.c.sealed)
-        .where(table.c.campaign == campaign, table.c.round == number)
-        .order_by(table.c.part)
-    )
-    return [(row.part, row.batch, bytes(row.sealed)) for row in rows]
+async def forget_parts(engine: Engine, campaign: int, number: int) -> None:
+    async with writing(engine) as db:
+        await _forget_parts(db, campaign, number)
 
 
-async def forget_parts(db: Transaction, campaign: int, number: int) -> None:
+async def _forget_parts(db: Transaction, campaign: int, number: int) -> None:
     table = schema.batch_part
     await db.execute(delete(table).where(table.c.campaign == campaign, table.c.round == number))
 
@@ -108,33 +107,26 @@ async def count_batch(
     engine: Engine, campaign: int, batch: BatchPart, query: Query, answered: int, ones: int
 ) -> bool:
     """Count a whole batch, once: the round, the counts and the end of its parts in one transaction."""
+    counted = {"answered": answered, "ones": ones}
     async with writing(engine) as db:
-        done = await db.execute(
-            update(_table)
-            .where(_c.campaign == campaign, _c.round == batch.round, _c.state == ANNOUNCED)
-            .values(state=COUNTED, batch=batch.id, reports=batch.reports, answered=answered, ones=ones)
-        )
-        if done.rowcount == 0:
+        ends = {"state": COUNTED, "batch": batch.id, "reports": batch.reports}
+        if not await _end(db, campaign, batch.round, **ends, **counted):
             return False
         if answered:
             asked = {name: getattr(query, name) for name in ("phase", "arm", "coin", "threshold")}
-            await db.execute(insert(schema.count).values(campaign=campaign, **asked, answered=answered, ones=ones))
-        await forget_parts(db, campaign, batch.round)
+            await db.execute(insert(schema.count).values(campaign=campaign, **asked, **counted))
     return True
-
-
-async def note_extended(engine: Engine, campaign: int, number: int) -> None:
-    async with writing(engine) as db:
-        await db.execute(update(_table).where(_c.campaign == campaign, _c.round == number).values(extended=1))
 
 
 async def drop_round(engine: Engine, campaign: int, number: int, reports: int) -> bool:
     """The round ended without a batch, for good; False if it had ended before."""
     async with writing(engine) as db:
-        done = await db.execute(
-            update(_table)
-            .where(_c.campaign == campaign, _c.round == number, _c.state == ANNOUNCED)
-            .values(state=DROPPED, reports=reports)
-        )
-        await forget_parts(db, campaign, number)
-        return bool(done.rowcount)
+        return await _end(db, campaign, number, state=DROPPED, reports=reports)
+
+
+async def _end(db: Transaction, campaign: int, number: int, **values: object) -> bool:
+    """End a round that is still announced, and its parts with it; False if it had ended before."""
+    this = (_c.campaign == campaign, _c.round == number, _c.state == ANNOUNCED)
+    done = await db.execute(update(_table).where(*this).values(**values))
+    await _forget_parts(db, campaign, number)
+    return bool(done.rowcount)
