@@ -11,16 +11,20 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privquant import wire
+from privquant.aggregator import metrics
 from privquant.aggregator.campaign.modes import Draft, mode_of, new_manifest
 from privquant.aggregator.campaign.shuffled import RoundsSoFar
 from privquant.aggregator.campaign.shuffled_plan import ShuffleDraft, plan_in_words, planned_rounds
 from privquant.aggregator.campaign.shuffled_protocol import RoundFold, folded
+from privquant.aggregator.devices.campaign_cache import CampaignCache
+from privquant.aggregator.devices.refusal_tally import told
 from privquant.aggregator.devices.shuffled_batches import BatchRoutes
+from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import rounds as shuffled_rounds
 from privquant.aggregator.store import schema
 from privquant.aggregator.store.migrate import opened
-from privquant.aggregator.store.operator_queries import as_dict, read_counts, reading, writing
+from privquant.aggregator.store.operator_queries import add_campaign, as_dict, read_counts, reading, writing
 from privquant.aggregator.store.rounds import ANNOUNCED, COUNTED, DROPPED, RoundRow
 from privquant.domain import Integers
 from privquant.errors import InvalidInput
@@ -232,6 +236,45 @@ def test_a_round_ends_once_whoever_comes_second(
 
 
 # -- batches in parts ----------------------------------------------------------------------------------------------
+
+
+def test_batches_that_are_refused_are_counted_by_their_reason(tmp_path: Path) -> None:
+    made, keys = manifest(tmp_path), KeyRing(tmp_path / "keys")
+    local = new_manifest(Draft("m", "How much?", DOMAIN, 1.0, 100), keys)
+
+    def refused(reason: str) -> float:
+        return metrics.refusals.labels(reason)._value.get()
+
+    async def story() -> None:
+        settings = Settings(data=tmp_path / "data")
+        async with opened(settings) as engine:
+            async with writing(engine) as db:
+                for each in (made, local):
+                    await add_campaign(
+                        db, each.id, wire.sign_manifest(each, keys.current), [], pace=0.0, keep_days=None
+                    )
+            store = open_device_store(settings)
+            cache = CampaignCache(store, keys)
+            routes = BatchRoutes(engine, cache, keys, lambda: None)
+            for identity, method, status, reason in (
+                ("no id", "POST", 422, "invalid"),
+                ("0" * 64, "POST", 404, "unknown-campaign"),
+                (local.id, "POST", 404, "unknown-campaign"),
+                (made.id, "GET", 405, "method-not-allowed"),
+                (made.id, "POST", 400, "malformed"),
+            ):
+                for route in (wire.BATCHES, wire.NOTICES):
+                    before = refused(reason)
+                    reply = await routes.handle(identity, route, method, b"{}")
+                    assert (reply.status, refused(reason) - before) == (status, 1.0), (identity, route)
+            assert metrics.requests.labels("batches", 400)._value.get() >= 1
+            view = await cache.view(made.id)
+            assert view is not None
+            view.refusals.tell()
+            assert told(made.id) == {"malformed": 2}  # the view was made by the first request that needed it
+            await store.close()
+
+    asyncio.run(story())
 
 
 class OneCampaign:
