@@ -250,9 +250,8 @@ def test_batches_that_are_refused_are_counted_by_their_reason(tmp_path: Path) ->
         async with opened(settings) as engine:
             async with writing(engine) as db:
                 for each in (made, local):
-                    await add_campaign(
-                        db, each.id, wire.sign_manifest(each, keys.current), [], pace=0.0, keep_days=None
-                    )
+                    envelope = wire.sign_manifest(each, keys.current)
+                    await add_campaign(db, [], id=each.id, envelope=envelope, pace=0.0)
             store = open_device_store(settings)
             cache = CampaignCache(store, keys)
             routes = BatchRoutes(engine, cache, keys, lambda: None)

@@ -74,9 +74,9 @@ class Campaigns:
         manifest = await asyncio.to_thread(new_manifest, draft, self.keys)
         # Refuses what cannot run, before anything is stored.
         first = await asyncio.to_thread(mode_of(manifest).first_queries)
-        envelope = sign_manifest(manifest, key)
+        values = {"id": manifest.id, "envelope": sign_manifest(manifest, key), "keep_days": draft.keep_days}
         async with writing(self.engine) as db:
-            await queries.add_campaign(db, manifest.id, envelope, first, pace=pace, keep_days=draft.keep_days)
+            await queries.add_campaign(db, first, pace=pace, **values)
             await note(db, by, "create", manifest.id, manifest.measurement)
         return manifest.id
 

@@ -8,27 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from privquant.aggregator.campaign.alarms import alarms, judged, poisoning
 from privquant.aggregator.campaign.local_protocol import CampaignProtocol, campaign_options, estimates_of, key_of
-from privquant.aggregator.campaign.mode import (
-    CampaignMode,
-    Estimating,
-    Waiting,
-    counts_as_json,
-    estimates_as_json,
-)
+from privquant.aggregator.campaign.mode import CampaignMode, Estimating, Waiting, counts_as_json, estimates_as_json
 from privquant.aggregator.campaign.snapshots import shown_counts
 from privquant.aggregator.campaign.states import SHOWS_SNAPSHOTS
 from privquant.aggregator.devices.pace import at_a_time
+from privquant.aggregator.store import operator_queries as queries
 from privquant.aggregator.store.base import CampaignRow, Counts
-from privquant.aggregator.store.operator_queries import (
-    Engine,
-    as_dict,
-    find_campaign,
-    places_of_link,
-    read_counts,
-    reading,
-    tokens_issued_and_asked,
-    tokens_spent_and_reports,
-)
+from privquant.aggregator.store.operator_queries import Engine, as_dict, find_campaign, read_counts, reading
 from privquant.messages import Estimate, Query
 from privquant.pages.invite_page import invite_page
 from privquant.privacy.coin import flip_threshold, real_epsilon
@@ -69,8 +55,8 @@ class Local(CampaignMode):
         async with reading(engine) as db:
             row, manifest = await find_campaign(db, self.id)
             counts = await shown_counts(db, row.no, row.state)
-            issued, asked = await tokens_issued_and_asked(db, row.no)
-            link = await places_of_link(db, row.no)
+            issued, asked = await queries.tokens_issued_and_asked(db, row.no)
+            link = await queries.places_of_link(db, row.no)
         estimates = await estimate(manifest, counts)
         heard = sum(each.answered for each in counts)
         devices, seconds = waiting(self.id)
@@ -111,7 +97,7 @@ class Local(CampaignMode):
         async with reading(engine) as db:
             row, manifest = await find_campaign(db, self.id)
             served, logged = await read_counts(db, row.no), await read_counts(db, row.no, from_log=True)
-            spent, reports = await tokens_spent_and_reports(db, row.no)
+            spent, reports = await queries.tokens_spent_and_reports(db, row.no)
         same_counts = as_dict(served) == as_dict(logged)
         from_counts, from_log = await asyncio.to_thread(
             lambda: (estimates_of(manifest, served), estimates_of(manifest, logged))

@@ -19,15 +19,9 @@ import time
 from collections.abc import Sequence
 
 from privquant.aggregator.campaign.states import SHOWS_SNAPSHOTS
+from privquant.aggregator.store import operator_queries as queries
 from privquant.aggregator.store.base import Counts, counts_of
-from privquant.aggregator.store.operator_queries import (
-    Engine,
-    Transaction,
-    read_counts,
-    shown_snapshot,
-    turn_snapshot,
-    writing,
-)
+from privquant.aggregator.store.operator_queries import Engine, Transaction, writing
 
 STEP = 32
 """Reports between two snapshots, at least, unless told otherwise."""
@@ -62,14 +56,14 @@ class Snapshots:
             return
         self._soonest[number] = time.monotonic() + self._pause
         async with writing(self._engine) as db:
-            self._coming[number] = await turn_snapshot(db, number, heard, packed(counts), self._step)
+            self._coming[number] = await queries.turn_snapshot(db, number, heard, packed(counts), self._step)
 
 
 async def shown_counts(db: Transaction, number: int, state: str) -> list[Counts]:
     """The counts an operator sees: of the last snapshot; the exact ones once the campaign is closed."""
     if state in SHOWS_SNAPSHOTS:
-        return unpacked((await shown_snapshot(db, number))[1])
-    return await read_counts(db, number)
+        return unpacked((await queries.shown_snapshot(db, number))[1])
+    return await queries.read_counts(db, number)
 
 
 def packed(counts: Sequence[Counts]) -> bytes:

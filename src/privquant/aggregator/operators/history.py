@@ -19,13 +19,7 @@ from typing import Any
 from privquant.aggregator.campaign.modes import mode_of
 from privquant.aggregator.campaign.snapshots import unpacked
 from privquant.aggregator.operators.estimator import Estimator
-from privquant.aggregator.store.operator_queries import (
-    Engine,
-    find_campaign,
-    heard_in_snapshots,
-    reading,
-    shown_snapshot,
-)
+from privquant.aggregator.store import operator_queries as queries
 
 GROWTH = 1.1
 _MOST_POINTS = 300
@@ -81,7 +75,7 @@ class Way:
 class History:
     """The ways of one process's campaigns."""
 
-    def __init__(self, engine: Engine, estimator: Estimator) -> None:
+    def __init__(self, engine: queries.Engine, estimator: Estimator) -> None:
         self._engine = engine
         self._estimator = estimator
         self._ways: dict[str, Way] = {}
@@ -89,10 +83,10 @@ class History:
     async def note(self) -> None:
         """Take note of the snapshots that have turned."""
         async with self._engine.connect() as db:
-            for identity, number, heard in await heard_in_snapshots(db):
+            for identity, number, heard in await queries.heard_in_snapshots(db):
                 way = self._way(identity)
                 if heard >= max(1, GROWTH * way.heard):
-                    now, counts = await shown_snapshot(db, number)
+                    now, counts = await queries.shown_snapshot(db, number)
                     if now:  # it may have been closed meanwhile
                         way.add(Mark(now, zlib.compress(counts)))
 
@@ -111,8 +105,8 @@ class History:
     async def fill(self, identity: str, seconds: float) -> None:
         """Compute what is missing of a way, a point at least and for about so long."""
         way, end = self._way(identity), time.monotonic() + seconds
-        async with reading(self._engine) as db:
-            _, manifest = await find_campaign(db, identity)
+        async with queries.reading(self._engine) as db:
+            _, manifest = await queries.find_campaign(db, identity)
         past = await mode_of(manifest).past(self._engine)
         way.keep(past)
         for heard in past:

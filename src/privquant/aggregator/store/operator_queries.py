@@ -68,21 +68,10 @@ def manifest_of(envelope: bytes) -> Manifest:
     return open_issued(envelope, campaign_id=manifest.id, key_fingerprint=mark)
 
 
-# -- campaigns -----------------------------------------------------------------------------------------------------
-
-
-async def add_campaign(
-    db: Transaction,
-    identity: str,
-    envelope: bytes,
-    first: list[tuple[Query, int]],
-    *,
-    pace: float,
-    keep_days: int | None,
-) -> None:
-    """A new campaign, with the queries that are handed out first."""
-    row = {"id": identity, "envelope": envelope, "pace": pace, "keep_days": keep_days}
-    made = await db.execute(insert(schema.campaign).values(**row, state=State.OPEN.value, created=int(time.time())))
+async def add_campaign(db: Transaction, first: list[tuple[Query, int]], **values: Any) -> None:
+    """A new campaign, with the queries that are handed out first. values: id, envelope, pace and keep_days."""
+    values |= {"state": State.OPEN.value, "created": int(time.time())}
+    made = await db.execute(insert(schema.campaign).values(**values))
     assert made.inserted_primary_key is not None
     published = published_rows(made.inserted_primary_key[0], first, 0)
     if published:
@@ -153,9 +142,6 @@ async def delete_campaign(db: Transaction, number: int) -> None:
     await db.execute(delete(schema.campaign).where(schema.campaign.c.no == number))
 
 
-# -- what is counted -----------------------------------------------------------------------------------------------
-
-
 async def read_counts(db: Transaction, number: int, *, from_log: bool = False) -> list[Counts]:
     """Counts per query; `from_log`: summed anew from the log."""
     statement = sql.COUNTS_FROM_LOG if from_log else sql.COUNTS
@@ -169,9 +155,6 @@ def as_dict(counts: Sequence[Counts]) -> dict[Query, tuple[int, int]]:
 async def tokens_spent_and_reports(db: Transaction, number: int) -> tuple[int, int]:
     reports = await _size_of(db, schema.log, number) + await _size_of(db, schema.tail, number)
     return await _size_of(db, schema.spent, number), reports
-
-
-# -- tokens and links ----------------------------------------------------------------------------------------------
 
 
 async def add_tokens(db: Transaction, number: int, ids: Sequence[bytes]) -> None:
@@ -201,9 +184,6 @@ async def places_of_link(db: Transaction, number: int) -> dict[str, int] | None:
 async def _size_of(db: Transaction, table: Any, number: int) -> int:
     found = await db.execute(select(func.count()).select_from(table).where(table.c.campaign == number))
     return int(found.scalar_one())
-
-
-# -- snapshots -----------------------------------------------------------------------------------------------------
 
 
 async def turn_snapshot(db: Transaction, number: int, heard: int, counts: bytes, step: int) -> int:
@@ -238,9 +218,6 @@ async def heard_in_snapshots(db: Transaction) -> list[tuple[str, int, int]]:
     campaign, snapshot = schema.campaign.c, schema.snapshot.c
     wanted = select(campaign.id, campaign.no, snapshot.shown_heard).where(campaign.no == snapshot.campaign)
     return [(row.id, row.no, row.shown_heard) for row in await db.execute(wanted)]
-
-
-# -- operators and the audit ---------------------------------------------------------------------------------------
 
 
 async def insert_operator(db: Transaction, name: str, hashed: bytes, role: str) -> bool:
