@@ -75,8 +75,8 @@ async def add_campaign(db: Transaction, first: list[tuple[Query, int]], **values
     assert made.inserted_primary_key is not None
     published = published_rows(made.inserted_primary_key[0], first, 0)
     if published:
-        values = [{f"p{place}": value for place, value in enumerate(each, 1)} for each in published]
-        await db.execute(text(sql.for_sqlalchemy(sql.PUBLISH)), values)
+        rows = [{f"p{place}": value for place, value in enumerate(each, 1)} for each in published]
+        await db.execute(text(sql.for_sqlalchemy(sql.PUBLISH)), rows)
 
 
 async def find_campaign(db: Transaction, identity: str) -> tuple[Any, Manifest]:
