@@ -18,9 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from privquant import lab
-from privquant.aggregator.campaign.drafts import Draft, new_manifest
+from privquant.aggregator.campaign.modes import Draft, new_manifest
 from privquant.aggregator.campaign.shuffled_plan import ShuffleDraft
-from privquant.aggregator.campaign.shuffled_protocol import COUNTED, DROPPED, RoundFold, RoundRow
+from privquant.aggregator.campaign.shuffled_protocol import RoundFold
+from privquant.aggregator.store.rounds import COUNTED, DROPPED, RoundRow
 from privquant.domain import Integers
 from privquant.lab.populations import CountUsers
 from privquant.lab.sample import Sample

@@ -15,13 +15,16 @@ import privquant as pq
 from privquant.aggregator.backup import backup, restore
 from privquant.aggregator.campaign.local_protocol import CampaignProtocol
 from privquant.aggregator.campaign.merging import differ, merged_counts, merged_estimates
+from privquant.aggregator.campaign.modes import Draft, new_manifest
+from privquant.aggregator.campaign.shuffled_plan import ShuffleDraft
 from privquant.aggregator.settings import Settings
 from privquant.device import Device, Patience, Policy, Rule
 from privquant.domain import Integers
 from privquant.errors import InvalidInput
 from privquant.messages import Query
+from privquant.server.keys import KeyRing
 from privquant.server.process import ServerProcess, free_port
-from privquant.wire import Manifest
+from privquant.wire import Manifest, sign_manifest
 
 EACH = 150
 POLICY = {"pay": Rule(Integers(0, 999), 1)}
@@ -107,6 +110,17 @@ def test_the_command_adds_them_up(exports) -> None:
     form = json.loads(out(privquant("campaign", "merge", *exports, "--json")))
     assert form["differ"] is False
     assert form["estimates"][0]["value"] == merged_estimates(read(exports))[0].value
+
+
+def test_a_shuffled_campaign_has_one_aggregator_and_nothing_to_add(tmp_path: Path) -> None:
+    keys = KeyRing(tmp_path / "keys")
+    shuffle = ShuffleDraft(1e-4, "https://shuffle.example.org", "ab" * 32)
+    manifest = new_manifest(Draft("pay", "How much?", Integers(0, 999), 1.0, 1_400, shuffle=shuffle), keys)
+    envelope = json.loads(sign_manifest(manifest, keys.current))
+    export = {"campaign": manifest.id, "state": "closed", "envelope": envelope, "counts": [], "estimates": []}
+    for exports in ([export], [export, export]):
+        with pytest.raises(InvalidInput, match="is shuffled, and such a campaign has one aggregator"):
+            merged_estimates(exports)
 
 
 def test_what_cannot_be_added_is_refused(exports, tmp_path) -> None:

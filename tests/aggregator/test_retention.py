@@ -17,16 +17,15 @@ from scene import Scene
 from sqlalchemy import insert, update
 from test_erase import files_of, holding, path_of, sql
 
-from privquant.aggregator.campaign.campaigns import Campaigns
-from privquant.aggregator.campaign.drafts import Draft
-from privquant.aggregator.campaign.retention import DAY, Retention
+from privquant.aggregator.campaign.campaigns import Campaigns, Retention
+from privquant.aggregator.campaign.modes import Draft
 from privquant.aggregator.operators.accounts import read_audit
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema
 from privquant.aggregator.store.base import DeviceStore, Erasure, Pin, Spend
 from privquant.aggregator.store.migrate import migrate, open_engine
-from privquant.aggregator.store.operator_queries import writing
+from privquant.aggregator.store.operator_queries import DAY, writing
 from privquant.domain import Integers
 from privquant.errors import InvalidInput
 from privquant.messages import Query

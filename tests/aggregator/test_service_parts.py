@@ -22,7 +22,7 @@ from privquant.aggregator.campaign.local_protocol import (
     campaign_options,
     estimates_of,
 )
-from privquant.aggregator.campaign.shuffled_campaigns import estimates_shown
+from privquant.aggregator.campaign.mode import estimates_as_json
 from privquant.aggregator.devices.campaign_cache import CampaignView
 from privquant.aggregator.devices.tickets import Tickets, Unreadable
 from privquant.aggregator.settings import Settings
@@ -297,7 +297,7 @@ def test_isotonic_campaigns_spread_and_are_guarded_unless_told_otherwise() -> No
 def test_an_estimate_without_bound_is_plain_json() -> None:
     told = [Counts(Query(1, COIN, phase=1), 40, 2)]
     (estimate,) = estimates_of(manifest(domain=Grid([1.0, 2.0])), told)
-    form = json.loads(json.dumps(estimates_shown([estimate])[0], allow_nan=False))
+    form = json.loads(json.dumps(estimates_as_json([estimate])[0], allow_nan=False))
     assert (form["value"], form["bin"]) == (None, "(2, inf)")
 
 

@@ -11,16 +11,21 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privquant import wire
-from privquant.aggregator.campaign import shuffled_rounds
-from privquant.aggregator.campaign.drafts import Draft, new_manifest
-from privquant.aggregator.campaign.shuffled_campaigns import check_shuffled, look, verified
+from privquant.aggregator import metrics
+from privquant.aggregator.campaign.modes import Draft, mode_of, new_manifest
+from privquant.aggregator.campaign.shuffled import RoundsSoFar
 from privquant.aggregator.campaign.shuffled_plan import ShuffleDraft, plan_in_words, planned_rounds
-from privquant.aggregator.campaign.shuffled_protocol import ANNOUNCED, COUNTED, DROPPED, RoundFold, RoundRow, folded
+from privquant.aggregator.campaign.shuffled_protocol import RoundFold, folded
+from privquant.aggregator.devices.campaign_cache import CampaignCache
+from privquant.aggregator.devices.refusal_tally import told
 from privquant.aggregator.devices.shuffled_batches import BatchRoutes
+from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
+from privquant.aggregator.store import rounds as shuffled_rounds
 from privquant.aggregator.store import schema
 from privquant.aggregator.store.migrate import opened
-from privquant.aggregator.store.operator_queries import as_dict, read_counts, reading, writing
+from privquant.aggregator.store.operator_queries import add_campaign, as_dict, read_counts, reading, writing
+from privquant.aggregator.store.rounds import ANNOUNCED, COUNTED, DROPPED, RoundRow
 from privquant.domain import Integers
 from privquant.errors import InvalidInput
 from privquant.privacy.coin import Coin, real_epsilon
@@ -88,13 +93,13 @@ def test_where_shuffling_gains_nothing_it_is_refused() -> None:
 )
 def test_what_a_shuffled_campaign_cannot_be(tmp_path: Path, changes: dict[str, object], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
-        check_shuffled(manifest(tmp_path, **changes))
+        mode_of(manifest(tmp_path, **changes)).first_queries()
 
 
 @pytest.mark.parametrize("protocol", ["isotonic", "naive"])
 def test_the_manifest_says_all_of_it_and_reads_back(tmp_path: Path, protocol: str) -> None:
     made = manifest(tmp_path, protocol, colluding=0.05)
-    check_shuffled(made)
+    mode_of(made).first_queries()
     assert wire.Manifest.from_dict(made.to_dict()) == made
     keys = KeyFolder(tmp_path / "keys")
     assert made.shuffle.seal == wire.SealKey.of(seal_key(keys, made.issuer, made.nonce))
@@ -186,7 +191,7 @@ def test_a_round_ends_once_whoever_comes_second(
             protocol = RoundFold(made).protocol
             for number, ends in enumerate((COUNTED, DROPPED, ANNOUNCED)):
                 async with reading(engine) as db:
-                    rows = await shuffled_rounds.read_rounds(db, 1)
+                    rows = await shuffled_rounds.rounds_in(db, 1)
                 threshold = folded(made, rows).next_threshold()
                 assert threshold is not None
                 said = wire.next_announcement(made.id, thresholds, threshold)
@@ -211,12 +216,12 @@ def test_a_round_ends_once_whoever_comes_second(
                     assert not await shuffled_rounds.count_batch(engine, 1, batch, query, needed, 0)
             async with reading(engine) as db:
                 served = as_dict(await read_counts(db, 1))
-                found = await look(db, 1, made)
+                found = RoundsSoFar(made, await shuffled_rounds.rounds_in(db, 1))
             assert [row.state for row in found.rows] == [COUNTED, DROPPED, ANNOUNCED]
             assert [row.reports for row in found.rows] == [made.shuffle.rounds[0].batch, 5, 0]
-            assert verified(found, served)["ok"]
+            assert found.verified(served)["ok"]
             # verify finds what was changed: a count, a batch that is short, a threshold that was not asked.
-            assert not verified(found, {})["ok"]
+            assert not found.verified({})["ok"]
             first = found.rows[0]
             for wrong in (
                 replace(first, reports=first.reports - 1),
@@ -225,12 +230,50 @@ def test_a_round_ends_once_whoever_comes_second(
                 replace(first, threshold=first.threshold + 1),
                 replace(first, state=DROPPED),
             ):
-                assert not verified(replace(found, rows=[wrong, *found.rows[1:]]), served)["ok"], wrong
+                assert not replace(found, rows=[wrong, *found.rows[1:]]).verified(served)["ok"], wrong
 
     asyncio.run(story())
 
 
 # -- batches in parts ----------------------------------------------------------------------------------------------
+
+
+def test_batches_that_are_refused_are_counted_by_their_reason(tmp_path: Path) -> None:
+    made, keys = manifest(tmp_path), KeyFolder(tmp_path / "keys")
+    local = new_manifest(Draft("m", "How much?", DOMAIN, 1.0, 100), keys)
+
+    def refused(reason: str) -> float:
+        return metrics.refusals.labels(reason)._value.get()
+
+    async def story() -> None:
+        settings = Settings(data=tmp_path / "data")
+        async with opened(settings) as engine:
+            async with writing(engine) as db:
+                for each in (made, local):
+                    envelope = wire.sign_manifest(each, keys.current)
+                    await add_campaign(db, [], id=each.id, envelope=envelope, pace=0.0)
+            store = open_device_store(settings)
+            cache = CampaignCache(store, keys)
+            routes = BatchRoutes(engine, cache, keys, lambda: None)
+            for identity, method, status, reason in (
+                ("no id", "POST", 422, "invalid"),
+                ("0" * 64, "POST", 404, "unknown-campaign"),
+                (local.id, "POST", 404, "unknown-campaign"),
+                (made.id, "GET", 405, "method-not-allowed"),
+                (made.id, "POST", 400, "malformed"),
+            ):
+                for route in (wire.BATCHES, wire.NOTICES):
+                    before = refused(reason)
+                    reply = await routes.handle(identity, route, method, b"{}")
+                    assert (reply.status, refused(reason) - before) == (status, 1.0), (identity, route)
+            assert metrics.requests.labels("batches", 400)._value.get() >= 1
+            view = await cache.view(made.id)
+            assert view is not None
+            view.refusals.tell()
+            assert told(made.id) == {"malformed": 2}  # the view was made by the first request that needed it
+            await store.close()
+
+    asyncio.run(story())
 
 
 class OneCampaign:
@@ -239,8 +282,11 @@ class OneCampaign:
     def __init__(self, made: wire.Manifest) -> None:
         self.found = SimpleNamespace(no=1, id=made.id, manifest=made, state="open")
 
-    async def view(self, _identity: str) -> SimpleNamespace:
+    async def served(self, _identity: str, _route: wire.Route) -> SimpleNamespace:
         return self.found
+
+    def refused(self, _identity: str, _reason: str) -> None:
+        pass
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
@@ -292,8 +338,8 @@ def test_a_batch_in_parts_is_counted_when_the_last_is_there(
             for body in mine:
                 assert await send(body) == (200, wire.status_body(wire.BATCH_ALREADY_COUNTED))
             async with reading(engine) as db:
-                (row,) = await shuffled_rounds.read_rounds(db, 1)
-                left = await shuffled_rounds.kept_parts(db, 1, 0)
+                (row,) = await shuffled_rounds.rounds_in(db, 1)
+                left = (await db.execute(schema.batch_part.select())).all()
             assert (row.state, row.reports, row.answered, row.ones) == (COUNTED, needed, needed, needed // 2)
             assert left == []  # no sealed report is kept
 

@@ -19,8 +19,8 @@ from privquant.device import (
     ShuffleRule,
     client,
     ledger,
-    questions,
     transport,
+    trust_models,
 )
 from privquant.device.answer_states import Event, State
 from privquant.domain import Integers
@@ -78,7 +78,7 @@ def arm(countdown):
     paced.sendall = around(countdown, "send", paced.sendall)
     paced.receive_into = around(countdown, "receive", paced.receive_into)
     client.Coin.throw = around(countdown, "throw", client.Coin.throw)
-    questions.wire.seal = around(countdown, "seal", questions.wire.seal)
+    trust_models.wire.seal = around(countdown, "seal", trust_models.wire.seal)
 
 
 class Forgetful(Ledger):

@@ -129,4 +129,4 @@ def test_the_same_lines_run_for_every_value_and_bit_of_a_shuffled_answer(tmp_pat
         )
         assert {bits[0] for bits in shuffler.bits.values()} == {0, 1}
     assert len(paths) == 1
-    assert {"sealing.py", "shuffle_check.py", "questions.py"} <= {name for name, _ in next(iter(paths))}
+    assert {"sealing.py", "shuffle_check.py", "trust_models.py"} <= {name for name, _ in next(iter(paths))}

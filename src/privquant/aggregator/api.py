@@ -11,14 +11,12 @@ from typing import Annotated, Any, cast
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
 from privquant import __version__
 from privquant.aggregator import metrics
-from privquant.aggregator.campaign.campaigns import WrongState
-from privquant.aggregator.campaign.shuffled_plan import plan_in_words
+from privquant.aggregator.campaign.states import Act, State, WrongState
 from privquant.aggregator.operators import forms
 from privquant.aggregator.operators.access import Admin, AnyOperator, CampaignId
 from privquant.aggregator.operators.accounts import read_audit
@@ -28,12 +26,11 @@ from privquant.aggregator.operators.openapi import PROBLEM, complete_document
 from privquant.aggregator.page_routes import add_files, add_join_pages
 from privquant.aggregator.service import Service
 from privquant.aggregator.store.base import Unavailable
-from privquant.aggregator.store.operator_queries import UnknownCampaign
+from privquant.aggregator.store.operator_queries import DatabaseError, UnknownCampaign
 from privquant.errors import PrivquantError
 from privquant.server.keys import KeyUnusable
 from privquant.server.replies import Reply, RequestRefused, problem
 from privquant.wire import fingerprint, public_key_of
-from privquant.wire.shuffle_promise import terms_of
 
 _NOT_PUBLIC = (
     "nothing is served at this address; an operator's API, health and metrics are on the server's admin port, by "
@@ -87,7 +84,7 @@ def _handle_errors(app: FastAPI, service: Service, elsewhere: str) -> None:
             reply = replace(reply, allow=_methods_at(app, request))
         return cast(Response, reply)  # all the framework does with it is to let it answer
 
-    kinds = (RequestValidationError, HTTPException, PrivquantError, RequestRefused, SQLAlchemyError, OSError)
+    kinds = (RequestValidationError, HTTPException, PrivquantError, RequestRefused, DatabaseError, OSError)
     for kind in kinds:
         app.add_exception_handler(kind, refuse)
 
@@ -118,7 +115,7 @@ def _reply_to(error: Exception, service: Service) -> Reply:
         return problem("unknown-campaign", str(error))
     if isinstance(error, WrongState):
         return problem("conflict", str(error))
-    if isinstance(error, Unavailable | KeyUnusable | SQLAlchemyError | OSError):
+    if isinstance(error, Unavailable | KeyUnusable | DatabaseError | OSError):
         service.health.failed("operator", error)
         return problem("unavailable")
     return problem("invalid", str(error)[:500])
@@ -160,12 +157,8 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
     async def create(form: forms.CampaignForm, by: Admin) -> forms.Created:
         identity = await service.campaigns.create(form.to_draft(), by.name)
         mark = fingerprint(public_key_of(service.keys.current))
-        if form.shuffle is None:
-            return forms.Created(id=identity, key_fingerprint=mark)
-        plan = plan_in_words(terms_of(await service.campaigns.manifest(identity)).rounds)
-        return forms.Created(
-            id=identity, key_fingerprint=mark, join=f"{service.settings.url}/c/{identity}#k={mark}", plan=plan
-        )
+        more = (await service.campaigns.mode(identity)).created(service.settings.url)
+        return forms.Created(id=identity, key_fingerprint=mark, **more)
 
     @app.get("/v1/campaigns", tags=tags, summary="All campaigns")
     async def overview(_by: AnyOperator) -> list[forms.CampaignLine]:
@@ -200,7 +193,7 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
             await service.cache.refresh_one(id)
             return forms.StateForm(id=id, state=after)
 
-    for name, after in {"pause": "paused", "resume": "open", "close": "closed"}.items():
+    for name, after in {Act.PAUSE: State.PAUSED, Act.RESUME: State.OPEN, Act.CLOSE: State.CLOSED}.items():
         turn(name, after)
 
     @app.get("/v1/campaigns/{id}/export", tags=tags, summary="Manifest, counts and estimates")

@@ -16,9 +16,8 @@ from privquant.aggregator.operators.forms import CAMPAIGN_ID, Form
 from privquant.aggregator.service import Service
 from privquant.errors import PrivquantError
 from privquant.pages.bare_page import missing_page
-from privquant.pages.invite_page import invite_page, room_page
+from privquant.pages.invite_page import room_page
 from privquant.pages.page_files import PREFIX, SECURITY, serve_file, serve_page
-from privquant.pages.shuffled_page import shuffled_page
 from privquant.server.replies import RequestRefused
 from privquant.wire import PROBLEM_MEDIA, Invite
 
@@ -70,9 +69,7 @@ def add_join_pages(app: FastAPI, service: Service) -> None:
         view = await service.cache.view(id) if re.fullmatch(CAMPAIGN_ID, id) else None
         if view is None:
             return serve_page(missing_page("../"), request, 404)
-        if view.manifest.shuffle is not None:
-            return serve_page(shuffled_page(view.manifest, at_shuffler=False), request)
-        return serve_page(invite_page(view.manifest, view.state, f"{service.settings.url}/c/{id}"), request)
+        return serve_page(view.mode.page(view.state, service.settings.url), request)
 
     @app.head("/join", include_in_schema=False)
     @app.get("/join", tags=["devices"], summary="A code to scan, for a room", response_class=HTMLResponse)

@@ -8,10 +8,10 @@ import time
 
 from privquant.aggregator import metrics
 from privquant.aggregator.campaign.announcer import Announcer
-from privquant.aggregator.campaign.campaigns import Campaigns, WrongState
+from privquant.aggregator.campaign.campaigns import Campaigns, Retention
 from privquant.aggregator.campaign.publisher import Publisher
-from privquant.aggregator.campaign.retention import Retention
 from privquant.aggregator.campaign.snapshots import Snapshots
+from privquant.aggregator.campaign.states import WrongState
 from privquant.aggregator.devices.admission import Admission
 from privquant.aggregator.devices.campaign_cache import CampaignCache
 from privquant.aggregator.devices.routes import DeviceRoutes
@@ -63,7 +63,6 @@ class Service(Repeating):
         self.engine = open_engine(settings)
         self._last_sweep = 0.0
         self._leads = False
-        self._manifests: dict[str, Manifest] = {}
         self._round_over = asyncio.Event()
         self.started = False
 
@@ -158,10 +157,8 @@ class Service(Repeating):
             await self._retention.turn()
 
     async def _live(self) -> list[tuple[CampaignRow, Manifest]]:
-        """Running campaigns; a manifest never changes, so each is read once."""
-        rows = await self.store.campaigns(live=True)
-        self._manifests = {row.id: self._manifests.get(row.id) or manifest_of(row.envelope) for row in rows}
-        return [(row, self._manifests[row.id]) for row in rows]
+        """Running campaigns."""
+        return [(row, manifest_of(row.envelope)) for row in await self.store.campaigns(live=True)]
 
     async def _timed_commit(self, asks: list[Ask]) -> list[AskResult]:
         started = time.perf_counter()

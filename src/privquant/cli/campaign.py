@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from privquant.aggregator.campaign.states import CAN_BE_ERASED, GIVES_QUERIES
 from privquant.cli._domain import domain_of
 from privquant.cli._options import AsJson, Identity, InvitesFile, Number, Places, WithCode, Yes, quantiles_of
 from privquant.cli._out import new_private_file
@@ -144,7 +145,7 @@ def show(campaign: Identity, as_json: AsJson = False, server: Server = HERE) -> 
     behind = f" (until it is closed, numbers stay at least {found['behind']} answers behind)"
     shown = behind if found["behind"] else ""
     typer.echo(f"{found['state']}, {found['heard']} of {found['planned_users']} answered{shown}")
-    if found.get("pace") is not None and found["state"] == "open":
+    if found.get("pace") is not None and found["state"] in GIVES_QUERIES:
         typer.echo(_pace_words(**found["pace"]))
     if found.get("shuffle"):
         typer.echo(found["shuffle"]["standing"])
@@ -332,7 +333,7 @@ def delete(campaign: Identity, yes: Yes = False, server: Server = HERE) -> None:
     """Erase a closed campaign: tokens, reports, counts; exit code 1 if bytes may be left in the store's files."""
     identity = _whole(server, campaign)
     state = call(server, "GET", f"/v1/campaigns/{identity}")["state"]
-    if state != "closed":
+    if state not in CAN_BE_ERASED:
         raise InvalidInput(f"only a closed campaign can be erased, and this one is {state}: close it first")
     if not yes:
         typer.confirm(f"Erase {identity} and all its reports?", abort=True)

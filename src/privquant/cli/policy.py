@@ -6,7 +6,6 @@ Exit codes: 0 written, 1 not wanted, 2 wrong use, 3 refused, 4 try again later.
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,8 +18,8 @@ from privquant.cli.answer import device_needed, said_no
 from privquant.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from privquant.device import ShuffleRule
-    from privquant.wire import Manifest, Shuffle
+    from privquant.device import Rule
+    from privquant.wire import Manifest
 
 MOST_EPSILON = 2.0  # beyond, a bit tells more than seven to one
 MOST_DELTA = 1e-6
@@ -54,12 +53,12 @@ def policy(
     Exit codes: 0 written, 1 not wanted, 2 wrong use, 3 refused, 4 not now, try again later.
     """
     with device_needed():
-        from privquant.device import Patience, ShuffleRule, spending
+        from privquant.device import Patience, Rule, ShuffleRule, spending
         from privquant.device.consent import policy_of
         from privquant.device.invited import look_at
         from privquant.device.refusals import NotAnswered
 
-    most = spending.limit(allow_epsilon, "--allow-epsilon")
+    spending.limit(allow_epsilon, "--allow-epsilon")
     trusted = ShuffleRule(allow_local_epsilon, allow_delta)
     if out.suffix == ".json":
         raise InvalidInput(
@@ -70,7 +69,7 @@ def policy(
     check_out(out)
     try:
         manifest = look_at(invite, Patience(total=patience, request=min(10.0, patience)))
-        _check(manifest, most, trusted)
+        _check(manifest, Rule(manifest.domain, allow_epsilon, shuffle=trusted))
     except NotAnswered as refusal:
         raise said_no(refusal) from None
     text = policy_of(manifest)
@@ -81,43 +80,30 @@ def policy(
     typer.echo(f"{out} is written; now: privquant answer INVITE VALUE --policy {out}", err=True)
 
 
-def _check(manifest: Manifest, most: int, trusted: ShuffleRule) -> None:
+def _check(manifest: Manifest, allowed: Rule) -> None:
     """That a campaign is within what may be revealed, and that every round of a shuffled one keeps its promise."""
-    from privquant.device import spending
-    from privquant.device.limits import check_round, most_spent
+    from privquant.device import limits, spending
     from privquant.device.refusals import PolicyRefused
+    from privquant.device.trust_models import model_of
 
-    costs, terms = most_spent(manifest), manifest.shuffle
-    within = spending.keeps(most, manifest.flip_threshold) if terms is None else costs.epsilon <= most
-    if not within:
-        raise PolicyRefused(
-            "epsilon-per-answer",
-            f"an answer would cost epsilon {spending.shown(costs.epsilon)}, and {spending.shown(most)} is allowed; "
-            f"to reveal that much all the same, say --allow-epsilon {manifest.epsilon!r}",
-        )
-    if terms is None:
-        return
-    if costs.delta > trusted.max_delta_units:
-        raise PolicyRefused(
-            "delta-per-answer",
-            f"an answer would cost delta {spending.shown_delta(costs.delta)}, and "
-            f"{spending.shown_delta(trusted.max_delta_units)} is allowed; to allow it all the same, say "
-            f"--allow-delta {terms.delta!r}",
-        )
-    if not spending.keeps(trusted.max_local_units, manifest.flip_threshold):
-        raise PolicyRefused(
-            "local-epsilon-per-answer",
-            f"if shuffler and issuer work together an answer costs epsilon {spending.shown(costs.local)}, and "
-            f"{spending.shown(trusted.max_local_units)} is allowed; to reveal that much all the same, say "
-            f"--allow-local-epsilon {spending.shown(costs.local)}",
-        )
-    for row in set(terms.rounds):
-        check_round(manifest, terms, terms.rounds.index(row), trusted.share)
+    model = model_of(manifest)
+    try:
+        model.check_limits(allowed)
+    except PolicyRefused as refusal:
+        costs = model.most_spent()
+        option = {
+            "epsilon-per-answer": f"--allow-epsilon {manifest.epsilon!r}",
+            "delta-per-answer": f"--allow-delta {spending.shown_delta(costs.delta)}",
+            "local-epsilon-per-answer": f"--allow-local-epsilon {spending.shown(costs.local)}",
+        }[refusal.reason]
+        raise PolicyRefused(refusal.reason, f"{refusal.text}; to allow it all the same, say {option}") from None
+    model.check_rounds(limits.shuffle_rule(allowed).share)
 
 
 def _shown(manifest: Manifest) -> str:
     """What the policy allows, in words."""
     from privquant.device.consent import quantiles_wanted, values_asked
+    from privquant.device.trust_models import model_of
     from privquant.wire import fingerprint
 
     return (
@@ -125,42 +111,9 @@ def _shown(manifest: Manifest) -> str:
         f"About {manifest.measurement}: {values_asked(manifest.domain)}. Out of the bits of "
         f"{manifest.planned_users:,} people the issuer estimates {quantiles_wanted(manifest)}.\n\n"
         "The policy allows\n"
-        f"{_local_words(manifest) if manifest.shuffle is None else _shuffled_words(manifest, manifest.shuffle)}"
+        f"{model_of(manifest).in_words()}"
         f"- to the issuer with the key {fingerprint(manifest.issuer)} and no other;\n"
         "- and nothing else.\n"
-    )
-
-
-def _local_words(manifest: Manifest) -> str:
-    from privquant.messages import Guarantee
-    from privquant.privacy.coin import Coin
-
-    coin = Coin(manifest.flip_threshold)
-    return (
-        f"- one answer about {manifest.measurement}, ever: one bit, which a coin turns with a chance of "
-        f"{100 * coin.flip:.3g} %;\n"
-        f"- epsilon {manifest.epsilon:.4g}: whichever bit leaves, no value explains it more than "
-        f"{math.exp(coin.epsilon):.3g} times as well as another. {Guarantee('local', coin.epsilon)}\n"
-    )
-
-
-def _shuffled_words(manifest: Manifest, terms: Shuffle) -> str:
-    from privquant.privacy.coin import Coin
-    from privquant.wire import fingerprint
-
-    coin = Coin(manifest.flip_threshold)
-    least, most = (pick(row.batch for row in terms.rounds) for pick in (min, max))
-    return (
-        f"- one answer about {manifest.measurement}, ever: one bit, sealed so that the issuer alone can read it, "
-        f"and mixed by the shuffler at {terms.address} with those of {least:,} to {most:,} people in a round, or "
-        "withheld;\n"
-        f"- epsilon {manifest.epsilon:.4g} and delta {terms.delta:.2g}, if the shuffler is honest and at most "
-        f"{100 * terms.colluding:.3g} % of a round's reports are fake: what the issuer learns from a round, no "
-        f"value explains more than {math.exp(manifest.epsilon):.3g} times as well as another, but for a chance of "
-        f"{terms.delta:.2g};\n"
-        f"- local epsilon {coin.epsilon:.4g}, if shuffler and issuer work together: then the coin alone protects "
-        f"the bit, and turns it with a chance of {100 * coin.flip:.3g} %;\n"
-        f"- through the shuffler with the key {fingerprint(terms.key)} and no other;\n"
     )
 
 

@@ -23,8 +23,7 @@ from privquant.shuffler.campaigns import find, invite, shown
 from privquant.shuffler.database import opened
 from privquant.shuffler.joining import check_manifest, join, read_manifest
 from privquant.shuffler.settings import Settings
-from privquant.wire import PROBLEMS, path_of, public_key_of
-from privquant.wire.shuffle_promise import terms_of
+from privquant.wire import PROBLEMS, path_of, public_key_of, terms_of
 
 DELTA = 1e-6
 SPARE = 0.03

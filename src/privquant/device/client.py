@@ -29,11 +29,11 @@ from privquant.device.invited import manifest_of, origin_of, read_invite, with_c
 from privquant.device.ledger import Ledger
 from privquant.device.ledger_format import Answer
 from privquant.device.policy import Policy, Rule, default_ledger
-from privquant.device.questions import ask
 from privquant.device.receipts import Receipt, receipt_of
 from privquant.device.refusals import ManifestRefused, PolicyRefused, QuestionRefused, TryLater
 from privquant.device.retries import Caller, Patience
 from privquant.device.transport import Transport
+from privquant.device.trust_models import model_of
 from privquant.privacy.coin import Coin
 
 
@@ -95,15 +95,17 @@ class Device:
         campaign = invite.campaign_id
         manifest = manifest_of(invite, caller)
         rule = self._rule(manifest.measurement)
+        model = model_of(manifest)
         limits.check_campaign(rule, manifest)
-        limits.check_address(manifest, invite.base)
+        model.check_limits(rule)
+        model.check_address(invite.base)
         so_far = self.ledger.answers(manifest.measurement)
-        limits.check_budget(rule, campaign, manifest.measurement, limits.most_spent(manifest), so_far)
+        limits.check_budget(rule, campaign, manifest.measurement, model.most_spent(), so_far)
         index = manifest.domain.index(value)
         token = self._token(invite)
         if invite.link is not None:
             _claim(invite, invite.link, token, caller)
-        question = ask(rule, manifest, campaign, token, caller, self.ledger)
+        question = model.ask(rule, campaign, token, caller, self.ledger)
 
         def throw(so_far: Sequence[Answer]) -> Answer:
             # Again, now under the lock: another process may have answered while this one was asking.

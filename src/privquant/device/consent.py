@@ -9,8 +9,8 @@ import json
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
-from privquant.device import spending
 from privquant.device.policy import VERSION, covers
+from privquant.device.trust_models import model_of
 from privquant.domain import Domain, Grid, LogGrid
 from privquant.errors import InvalidInput
 from privquant.wire import Manifest, fingerprint
@@ -27,21 +27,7 @@ def policy_of(manifest: Manifest) -> str:
         f'version = {VERSION}\n\n[measurements."{manifest.measurement}"]\n'
         f"domain = {{{form}}}\n"
         f"max_epsilon = {most:f}\n"
-        f'issuer_key = "{fingerprint(manifest.issuer)}"\n' + _shuffle_table(manifest)
-    )
-
-
-def _shuffle_table(manifest: Manifest) -> str:
-    """What allows this campaign's shuffler, its delta, and its most honest coin if the shuffler is not honest."""
-    terms = manifest.shuffle
-    if terms is None:
-        return ""
-    costs = spending.shuffled(manifest.epsilon, terms.delta, manifest.flip_threshold)
-    return (
-        f'\n[measurements."{manifest.measurement}".shuffle]\n'
-        f"max_local_epsilon = {spending.shown(costs.local)}\n"
-        f"max_delta = {spending.shown_delta(costs.delta)}\n"
-        f'shuffler_key = "{fingerprint(terms.key)}"\n'
+        f'issuer_key = "{fingerprint(manifest.issuer)}"\n' + model_of(manifest).policy_table()
     )
 
 

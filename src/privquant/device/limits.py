@@ -6,21 +6,19 @@ ledger's lock, because another process may have answered meanwhile.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from privquant.device import spending
 from privquant.device.ledger_format import Answer
 from privquant.device.policy import Rule, covers
-from privquant.device.refusals import ManifestRefused, PolicyRefused
+from privquant.device.refusals import PolicyRefused
 from privquant.device.shuffle_rule import ShuffleRule
 from privquant.device.spending import Spent, shown, shown_delta
-from privquant.privacy.shuffle_check import keeps
-from privquant.wire import Manifest, Shuffle, fingerprint
+from privquant.wire import Manifest, fingerprint
 
 
 def check_campaign(rule: Rule, manifest: Manifest) -> None:
-    """Domain, issuer, and the noise of one answer."""
+    """Domain and issuer."""
     if not covers(rule.domain, manifest.domain):
         raise PolicyRefused(
             "domain",
@@ -28,13 +26,6 @@ def check_campaign(rule: Rule, manifest: Manifest) -> None:
         )
     if rule.issuer_key is not None and rule.issuer_key not in (manifest.issuer, fingerprint(manifest.issuer)):
         raise PolicyRefused("issuer-key", f"the campaign's issuer {manifest.issuer} is not the one the policy pins")
-    if manifest.shuffle is None:
-        check_coin(rule, manifest.flip_threshold)
-        return
-    trusted, key = shuffle_rule(rule), manifest.shuffle.key
-    if trusted.shuffler_key is not None and trusted.shuffler_key not in (key, fingerprint(key)):
-        raise PolicyRefused("shuffler-key", f"the campaign's shuffler {key} is not the one the policy pins")
-    check_shuffled(rule, trusted, most_spent(manifest), manifest.flip_threshold)
 
 
 def check_coin(rule: Rule, flips: int) -> None:
@@ -73,38 +64,6 @@ def check_shuffled(rule: Rule, trusted: ShuffleRule, costs: Spent, flips: int) -
             f"if shuffler and aggregator work together an answer costs epsilon {shown(costs.local)}, the policy "
             f"allows {shown(trusted.max_local_units)}",
         )
-
-
-def check_address(manifest: Manifest, base: str) -> None:
-    """A sealed report goes to the shuffler of the manifest and nowhere else."""
-    if manifest.shuffle is not None and base != manifest.shuffle.address:
-        raise ManifestRefused(
-            "shuffler-address",
-            f"the invite leads to {base}, the campaign's shuffler is at {manifest.shuffle.address}",
-        )
-
-
-def check_round(manifest: Manifest, terms: Shuffle, round: int, share: float) -> int:
-    """That a round keeps what the campaign promises; the honest reports this counts on.
-
-    share: of the round that the owner takes for fake, if the campaign does not name a larger one itself.
-    """
-    row = terms.rounds[round]
-    batch = max(1, row.batch - math.ceil(max(share, terms.colluding) * row.batch))
-    if not keeps(epsilon=manifest.epsilon, delta=terms.delta, coin=row.coin, batch=batch):
-        raise ManifestRefused(
-            "accounting",
-            f"{batch} reports through the coin of round {round}, shuffled, do not keep the epsilon "
-            f"{manifest.epsilon!r} and delta {terms.delta!r} that the campaign promises",
-        )
-    return batch
-
-
-def most_spent(manifest: Manifest) -> Spent:
-    """What an answer costs, whichever round it is asked in."""
-    if manifest.shuffle is None:
-        return spending.local(manifest.flip_threshold)
-    return spending.shuffled(manifest.epsilon, manifest.shuffle.delta, manifest.flip_threshold)
 
 
 def spent_on(answer: Answer) -> Spent:

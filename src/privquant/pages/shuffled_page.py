@@ -10,8 +10,8 @@ from html import escape
 
 from privquant.pages.bare_page import PAGE, SCRIPT, STYLE
 from privquant.pages.page_files import head_of
-from privquant.wire import Manifest
-from privquant.wire.shuffle_promise import promise, terms_of
+from privquant.wire import Manifest, terms_of
+from privquant.wire.shuffle_promise import promise
 
 _STYLED = f'<link rel="stylesheet" href="../assets/{STYLE}">'
 

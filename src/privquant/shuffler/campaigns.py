@@ -21,7 +21,8 @@ from privquant.server.keys import KeyRing
 from privquant.server.token_ids import CHUNK, TokenIds, new_invites, new_link
 from privquant.shuffler.database import CAMPAIGN_TABLES, CLOSED, OPEN, transaction
 from privquant.shuffler.round_states import OVER, State
-from privquant.wire.shuffle_promise import promise, terms_of
+from privquant.wire import terms_of
+from privquant.wire.shuffle_promise import promise
 
 MOST_INVITES = 10_000_000
 

@@ -17,7 +17,7 @@ from privquant import wire
 from privquant.errors import InvalidInput
 from privquant.shuffler.database import OPEN, transaction
 from privquant.shuffler.rounds import LONGEST_ROUND, share_of
-from privquant.wire.shuffle_promise import check_rounds, terms_of
+from privquant.wire.shuffle_promise import check_rounds
 
 
 def read_manifest(envelope: bytes, *, campaign_id: str, key_fingerprint: str) -> wire.Manifest:
@@ -26,7 +26,7 @@ def read_manifest(envelope: bytes, *, campaign_id: str, key_fingerprint: str) ->
         manifest = wire.open_issued(_issued(envelope), campaign_id=campaign_id, key_fingerprint=key_fingerprint)
     except wire.WireError as error:
         raise InvalidInput(f"this is not the manifest that was named: {error}") from error
-    terms_of(manifest)
+    wire.terms_of(manifest)
     return manifest
 
 
@@ -40,7 +40,7 @@ def _issued(envelope: bytes) -> bytes:
 
 def check_manifest(manifest: wire.Manifest, key: Ed25519PrivateKey, address: str) -> None:
     """InvalidInput if this shuffler must not accept the manifest."""
-    terms = terms_of(manifest)
+    terms = wire.terms_of(manifest)
     if terms.key != (own := wire.public_key_of(key)):
         raise InvalidInput(
             f"the manifest names the shuffler {wire.fingerprint(terms.key)}, and this one is "

@@ -144,6 +144,5 @@ def share_of(manifest: Manifest) -> int:
 
     With every round extended they fill it.
     """
-    assert manifest.shuffle is not None
-    share = (manifest.deadline - manifest.opens) // (2 * len(manifest.shuffle.rounds))
+    share = (manifest.deadline - manifest.opens) // (2 * len(manifest.rounds))
     return max(1, min(share, LONGEST_ROUND))

@@ -26,7 +26,6 @@ from privquant.shuffler.database import OPEN
 from privquant.shuffler.round_states import OVER, State
 from privquant.shuffler.settings import Settings
 from privquant.shuffler.store import Admit, Ask, AskResult, Keep, Outcome, Place, Store
-from privquant.wire.shuffle_promise import terms_of
 
 _ID = re.compile("[0-9a-f]{64}")
 _REFUSALS = {
@@ -47,7 +46,7 @@ class View:
         self.row = row
         self.token_ids = token_ids
         self.manifest = row.manifest
-        self.batches = tuple(each.batch for each in terms_of(row.manifest).rounds)
+        self.batches = tuple(each.batch for each in wire.terms_of(row.manifest).rounds)
         self.answers: dict[int, bytes] = {}
 
 

@@ -99,7 +99,7 @@ def _check_against(announcement: Announcement, manifest: Manifest) -> None:
     """Campaign, round and threshold are ones of the manifest."""
     if announcement.campaign != manifest.id:
         raise SignatureError("the announcement is of another campaign")
-    rounds = len(manifest.shuffle.rounds) if manifest.shuffle is not None else 0
+    rounds = len(manifest.rounds)
     if announcement.round >= rounds:
         raise WireError(f"round {announcement.round} is announced; the manifest has {rounds} rounds")
     # The last index is no threshold: everybody's value is at most the largest.

@@ -29,9 +29,9 @@ from privquant.wire.form import (
     parse_json,
     whole_in,
 )
-from privquant.wire.manifest import Manifest
+from privquant.wire.manifest import Manifest, terms_of
 from privquant.wire.sealing import sealed_from_wire, sealed_to_wire
-from privquant.wire.shuffle_terms import MAX_ROUND_REPORTS, MAX_ROUNDS, Shuffle
+from privquant.wire.shuffle_terms import MAX_ROUND_REPORTS, MAX_ROUNDS
 from privquant.wire.signing import BATCH, NOTICE, open_signed, signed_form
 
 PART_LIMIT = 50_000
@@ -94,7 +94,7 @@ def batch_id(campaign: str, round: int, sealed: Iterable[bytes]) -> str:
 
 def sign_part(part: BatchPart, manifest: Manifest, key: Ed25519PrivateKey) -> bytes:
     """The envelope as canonical JSON."""
-    return canonical(signed_form(BATCH, "batch", part.to_dict(), key, _terms(manifest).key))
+    return canonical(signed_form(BATCH, "batch", part.to_dict(), key, terms_of(manifest).key))
 
 
 def open_part(body: bytes, manifest: Manifest) -> BatchPart:
@@ -104,14 +104,14 @@ def open_part(body: bytes, manifest: Manifest) -> BatchPart:
     `batch_id`.
     """
     envelope = parse_json(body, MAX_BATCH_REQUEST)
-    part = BatchPart.from_dict(open_signed(BATCH, "batch", envelope, _terms(manifest).key))
+    part = BatchPart.from_dict(open_signed(BATCH, "batch", envelope, terms_of(manifest).key))
     _check_round(part.campaign, part.round, manifest)
     return part
 
 
 def enough(part: BatchPart, manifest: Manifest) -> bool:
     """Whether a batch has at least the number of reports that its round is forwarded with."""
-    return part.reports >= _terms(manifest).rounds[part.round].batch
+    return part.reports >= terms_of(manifest).rounds[part.round].batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +140,13 @@ class RoundNotice:
 
 
 def sign_notice(notice: RoundNotice, manifest: Manifest, key: Ed25519PrivateKey) -> bytes:
-    return canonical(signed_form(NOTICE, "notice", notice.to_dict(), key, _terms(manifest).key))
+    return canonical(signed_form(NOTICE, "notice", notice.to_dict(), key, terms_of(manifest).key))
 
 
 def open_notice(body: bytes, manifest: Manifest) -> RoundNotice:
     """A notice, if the campaign's shuffler signed it; else WireError."""
     envelope = parse_json(body, MAX_REQUEST)
-    notice = RoundNotice.from_dict(open_signed(NOTICE, "notice", envelope, _terms(manifest).key))
+    notice = RoundNotice.from_dict(open_signed(NOTICE, "notice", envelope, terms_of(manifest).key))
     _check_round(notice.campaign, notice.round, manifest)
     return notice
 
@@ -160,14 +160,8 @@ def _parts_of(reports: int) -> int:
     return -(-reports // PART_LIMIT)
 
 
-def _terms(manifest: Manifest) -> Shuffle:
-    if manifest.shuffle is None:
-        raise WireError("a campaign in the local trust model has no batches")
-    return manifest.shuffle
-
-
 def _check_round(campaign: str, round: int, manifest: Manifest) -> None:
     if campaign != manifest.id:
         raise SignatureError("the message is about another campaign")
-    if round >= len(_terms(manifest).rounds):
-        raise WireError(f"round {round} is named; the manifest has {len(_terms(manifest).rounds)} rounds")
+    if round >= len(manifest.rounds):
+        raise WireError(f"round {round} is named; the manifest has {len(manifest.rounds)} rounds")

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from privquant.errors import InvalidInput
 from privquant.wire.form import (
     MAX_MANIFEST,
+    SHUFFLED_VERSION,
     VERSION,
     SignatureError,
     WireError,
@@ -23,24 +24,24 @@ from privquant.wire.form import (
     parse_json,
     public_key_of,
 )
-from privquant.wire.manifest import Manifest
+from privquant.wire.manifest import Manifest, terms_of
 from privquant.wire.signing import ACCEPTED, MANIFEST_1, MANIFEST_2, check_signature, sign
+
+_LABELS = {VERSION: MANIFEST_1, SHUFFLED_VERSION: MANIFEST_2}
 
 
 def sign_manifest(manifest: Manifest, key: Ed25519PrivateKey) -> bytes:
     """The envelope {"manifest": .., "signature": ..} as canonical JSON."""
     if public_key_of(key) != manifest.issuer:
         raise InvalidInput("the manifest names another issuer than the key that is to sign it")
-    signature = sign(_label(manifest), manifest.to_bytes(), key)
+    signature = sign(_LABELS[manifest.version], manifest.to_bytes(), key)
     return canonical({"manifest": manifest.to_dict(), "signature": signature})
 
 
 def accept_manifest(envelope: bytes, key: Ed25519PrivateKey, *, campaign_id: str, key_fingerprint: str) -> bytes:
     """The envelope that a shuffler serves: the issuer's, with the shuffler's "accepted" in it."""
     manifest = open_issued(envelope, campaign_id=campaign_id, key_fingerprint=key_fingerprint)
-    if manifest.shuffle is None:
-        raise InvalidInput("only a campaign in shuffle mode has a shuffler to accept it")
-    if public_key_of(key) != manifest.shuffle.key:
+    if public_key_of(key) != terms_of(manifest).key:
         raise InvalidInput("the manifest names another shuffler than the key that is to accept it")
     accepted = sign(ACCEPTED, bytes.fromhex(manifest.id), key)
     return canonical(parse_json(envelope, MAX_MANIFEST) | {"accepted": accepted})
@@ -53,14 +54,8 @@ def open_envelope(body: bytes, *, campaign_id: str, key_fingerprint: str) -> Man
     """
     form = _form(body)
     manifest = _open(form, campaign_id, key_fingerprint, accepted="accepted" in form)
-    if manifest.shuffle is not None:
-        check_signature(
-            ACCEPTED,
-            bytes.fromhex(manifest.id),
-            form.get("accepted"),
-            manifest.shuffle.key,
-            "shuffler's acceptance",
-        )
+    for key in manifest.acceptors:
+        check_signature(ACCEPTED, bytes.fromhex(manifest.id), form.get("accepted"), key, "shuffler's acceptance")
     return manifest
 
 
@@ -86,11 +81,7 @@ def _open(form: dict[str, Any], campaign_id: str, key_fingerprint: str, *, accep
             f"the manifest's issuer has the fingerprint {fingerprint(manifest.issuer)}, "
             f"the invite names {key_fingerprint}"
         )
-    if accepted and manifest.shuffle is None:
+    if accepted and not manifest.acceptors:
         raise WireError("a campaign in the local trust model has no shuffler to accept it")
-    check_signature(_label(manifest), manifest.to_bytes(), form["signature"], manifest.issuer, "manifest")
+    check_signature(_LABELS[manifest.version], manifest.to_bytes(), form["signature"], manifest.issuer, "manifest")
     return manifest
-
-
-def _label(manifest: Manifest) -> bytes:
-    return MANIFEST_1 if manifest.version == VERSION else MANIFEST_2

@@ -32,7 +32,7 @@ from privquant.wire.form import (
     whole_in,
     whole_to_wire,
 )
-from privquant.wire.shuffle_terms import Shuffle
+from privquant.wire.shuffle_terms import RoundTerms, Shuffle
 
 MAX_EDGES = 10_000
 MAX_WAVES = 10_000
@@ -109,6 +109,21 @@ class Manifest:
 
     def __post_init__(self) -> None:
         _check_manifest(self)
+
+    @property
+    def rounds(self) -> tuple[RoundTerms, ...]:
+        """The rounds in which a shuffled campaign is answered; a campaign in the local trust model has none."""
+        return () if self.shuffle is None else self.shuffle.rounds
+
+    @property
+    def coins(self) -> tuple[int, ...]:
+        """Every coin that a device may be told to throw, by its flip threshold."""
+        return tuple(row.coin for row in self.rounds) or (self.flip_threshold,)
+
+    @property
+    def acceptors(self) -> tuple[str, ...]:
+        """The keys of those who must have accepted the campaign beside its issuer: its shuffler's, or none."""
+        return () if self.shuffle is None else (self.shuffle.key,)
 
     def to_dict(self) -> dict[str, Any]:
         if self.shuffle is None:
@@ -247,6 +262,17 @@ def _check_trust(m: Manifest) -> None:
         raise WireError("a manifest has rounds, a shuffler and a seal key in version 2, and in no other")
     if m.shuffle is not None and m.flip_threshold != m.shuffle.most_honest_coin:
         raise WireError("flip_threshold is not the most honest coin of the rounds")
+
+
+class NotShuffled(WireError, InvalidInput):
+    """A call or a message that is for shuffled campaigns only."""
+
+
+def terms_of(manifest: Manifest) -> Shuffle:
+    """The terms of a campaign in the shuffle model; NotShuffled of any other."""
+    if manifest.shuffle is None:
+        raise NotShuffled("this campaign is in the local trust model, which has no shuffler and no rounds")
+    return manifest.shuffle
 
 
 def new_nonce() -> str:

@@ -11,14 +11,7 @@ from privquant.errors import InvalidInput
 from privquant.messages import Guarantee
 from privquant.privacy import shuffle
 from privquant.privacy.coin import Coin
-from privquant.wire import Manifest, Shuffle
-
-
-def terms_of(manifest: Manifest) -> Shuffle:
-    """The terms of a manifest in the shuffle model; InvalidInput of any other."""
-    if manifest.shuffle is None:
-        raise InvalidInput("this campaign is in the local trust model, which has no shuffler")
-    return manifest.shuffle
+from privquant.wire import Manifest, terms_of
 
 
 @lru_cache(maxsize=64)

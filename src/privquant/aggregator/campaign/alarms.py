@@ -37,21 +37,23 @@ def poisoning(manifest: Manifest) -> str:
 
 def liars(manifest: Manifest, share: float, *, guarded: bool = False) -> str:
     """What a share of liars can do; in a shuffled campaign where the coin flips most: there they weigh most."""
-    coins = [manifest.flip_threshold] if manifest.shuffle is None else [row.coin for row in manifest.shuffle.rounds]
-    return liars_in_a_run(share, epsilon=real_epsilon(max(coins)), quantiles=manifest.quantiles, guarded=guarded)
+    return liars_in_a_run(
+        share, epsilon=real_epsilon(max(manifest.coins)), quantiles=manifest.quantiles, guarded=guarded
+    )
 
 
 def _epochs_of(manifest: Manifest) -> int:
-    """Into how many parts the run is cut to be guarded; rounds of a shuffled campaign are not."""
-    if manifest.shuffle is not None:
-        return 0
+    """Into how many parts the run is cut to be guarded."""
     protocol = build_protocol(manifest)
     return protocol.run_plan.epochs if isinstance(protocol, Isotonic) else 0
 
 
 def alarms(manifest: Manifest, counts: Sequence[Counts]) -> list[str]:
-    """A sentence for everything in the reports that honest devices alone cannot have brought about."""
-    return [*_impossible(manifest, counts), *_contradiction(manifest, counts)]
+    """A sentence for everything in the reports that honest devices alone cannot have brought about.
+
+    Rounds of a shuffled campaign are no parts of a guarded run: of their counts `impossible_rates` is all there is.
+    """
+    return [*impossible_rates(manifest, counts), *_contradiction(manifest, counts)]
 
 
 def judged(manifest: Manifest, counts: Sequence[Counts]) -> tuple[Judgement, int] | None:
@@ -83,7 +85,7 @@ def _contradiction(manifest: Manifest, counts: Sequence[Counts]) -> list[str]:
     ]
 
 
-def _impossible(manifest: Manifest, counts: Sequence[Counts]) -> list[str]:
+def impossible_rates(manifest: Manifest, counts: Sequence[Counts]) -> list[str]:
     """A sentence for every stretch of thresholds whose reports cannot come from honest devices alone."""
     blocks: list[tuple[int, int, int, int]] = []
     low, answered, ones = None, 0, 0

@@ -10,19 +10,19 @@ import asyncio
 import time
 from collections.abc import Iterable
 
-from sqlalchemy.ext.asyncio import AsyncEngine
-
 from privquant import wire
-from privquant.aggregator.campaign import shuffled_rounds
-from privquant.aggregator.campaign.shuffled_protocol import RoundFold, RoundRow, folded
+from privquant.aggregator.campaign.modes import mode_of
+from privquant.aggregator.campaign.shuffled_protocol import RoundFold, folded
+from privquant.aggregator.campaign.states import GIVES_QUERIES
+from privquant.aggregator.store import rounds as shuffled_rounds
 from privquant.aggregator.store.base import CampaignRow
-from privquant.aggregator.store.operator_queries import reading
+from privquant.aggregator.store.operator_queries import Engine
+from privquant.aggregator.store.rounds import RoundRow
 from privquant.errors import ProtocolError
 from privquant.server.health import Health
 from privquant.server.keys import KeyRing
 from privquant.server.logs import say
 from privquant.server.peer import PeerRefused, PeerSilent, post
-from privquant.wire.shuffle_promise import terms_of
 
 _SOONEST, _LATEST = 0.2, 10.0  # seconds between two tries at a shuffler that did not take an announcement
 
@@ -30,7 +30,7 @@ _SOONEST, _LATEST = 0.2, 10.0  # seconds between two tries at a shuffler that di
 class Announcer:
     """Keeps one fold per shuffled campaign; after a restart it is made again from the rounds."""
 
-    def __init__(self, engine: AsyncEngine, keys: KeyRing, health: Health) -> None:
+    def __init__(self, engine: Engine, keys: KeyRing, health: Health) -> None:
         self._engine = engine
         self._keys = keys
         self._health = health
@@ -40,25 +40,26 @@ class Announcer:
 
     async def turn(self, live: Iterable[tuple[CampaignRow, wire.Manifest]]) -> None:
         """Announce wherever a round is due, and send what was not noted."""
-        campaigns = [(row, manifest) for row, manifest in live if manifest.shuffle is not None]
+        campaigns = list(live)
         for gone in set(self._folds) - {row.id for row, _ in campaigns}:
             del self._folds[gone]
         for row, manifest in campaigns:
-            await self._announce(row, manifest)
+            await mode_of(manifest).announce(row, self)
 
     async def stop(self) -> None:
         for task in self._sending.values():
             task.cancel()
         await asyncio.gather(*self._sending.values(), return_exceptions=True)
 
-    async def _announce(self, row: CampaignRow, manifest: wire.Manifest) -> None:
-        rounds = await self._rounds(row)
+    async def announce(self, row: CampaignRow, manifest: wire.Manifest) -> None:
+        """Announce the next round of a shuffled campaign if it is due, and send what was not noted."""
+        rounds = await shuffled_rounds.read_rounds(self._engine, row.no)
         if rounds and not rounds[-1].over:
             if not rounds[-1].noted:
                 self._send(row, manifest, rounds[-1])
             return
-        running = row.state == "open" and manifest.opens <= time.time() < manifest.deadline
-        if len(rounds) == len(terms_of(manifest).rounds) or not running:
+        running = row.state in GIVES_QUERIES and manifest.opens <= time.time() < manifest.deadline
+        if len(rounds) == len(wire.terms_of(manifest).rounds) or not running:
             return
         threshold = await asyncio.to_thread(self._next, row.id, manifest, rounds)
         if threshold is None:
@@ -68,11 +69,7 @@ class Announcer:
             announcement, manifest, self._keys.by_fingerprint(wire.fingerprint(manifest.issuer))
         )
         await shuffled_rounds.announce(self._engine, row.no, announcement.round, threshold, envelope)
-        self._send(row, manifest, (await self._rounds(row))[-1])
-
-    async def _rounds(self, row: CampaignRow) -> list[RoundRow]:
-        async with reading(self._engine) as db:
-            return await shuffled_rounds.read_rounds(db, row.no)
+        self._send(row, manifest, (await shuffled_rounds.read_rounds(self._engine, row.no))[-1])
 
     def _next(self, identity: str, manifest: wire.Manifest, rounds: list[RoundRow]) -> int | None:
         fold = self._folds.get(identity) or RoundFold(manifest)
@@ -90,10 +87,10 @@ class Announcer:
             self._sending[row.id] = asyncio.create_task(self._try(row, manifest, last), name="announce")
 
     async def _try(self, row: CampaignRow, manifest: wire.Manifest, last: RoundRow) -> None:
-        url = terms_of(manifest).address + wire.path_of(row.id, wire.ANNOUNCEMENTS.name)
+        url = wire.terms_of(manifest).address + wire.path_of(row.id, wire.ANNOUNCEMENTS.name)
         try:
             wire.parse_status(await asyncio.to_thread(post, url, last.envelope), (wire.NOTED,))
-            await shuffled_rounds.mark_noted(self._engine, row.no, last.round)
+            await shuffled_rounds.mark(self._engine, row.no, last.round, noted=True)
         except (PeerSilent, PeerRefused, wire.WireError) as error:
             pause = min(_LATEST, 2 * self._wait.get(row.id, (0.0, _SOONEST / 2))[1])
             self._wait[row.id] = (time.monotonic() + pause, pause)

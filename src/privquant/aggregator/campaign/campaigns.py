@@ -1,48 +1,39 @@
 """What an operator does with campaigns: create, look, invite, pause, resume, close, export, verify, delete.
 
 A published manifest cannot be changed by anyone: there is no call for it, and its id is its hash. Every act is
-written to the audit in the transaction that does it.
+written to the audit in the transaction that does it. `states` says which acts a campaign's state allows, and `mode`
+what differs between campaigns.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, insert, select, text, update
-from sqlalchemy.ext.asyncio import AsyncEngine
-
-from privquant.aggregator.campaign import shuffled_campaigns
-from privquant.aggregator.campaign.alarms import alarms, judged, poisoning
-from privquant.aggregator.campaign.drafts import Draft, check_waves, first_queries, new_manifest
-from privquant.aggregator.campaign.local_protocol import estimates_of, key_of
-from privquant.aggregator.campaign.shuffled_campaigns import counts_shown, estimates_shown, look
-from privquant.aggregator.campaign.snapshots import STEP, shown_counts, shown_heard
-from privquant.aggregator.devices.admission_rules import at_a_time, check_share
-from privquant.aggregator.operators.accounts import note
-from privquant.aggregator.store import schema
-from privquant.aggregator.store.base import CampaignRow, Counts, DeviceStore, Erasure
-from privquant.aggregator.store.operator_queries import (
-    as_dict,
-    find_campaign,
-    manifest_of,
-    publish,
-    read_counts,
-    reading,
-    size_of,
-    writing,
+from privquant.aggregator.campaign.local_protocol import estimates_of
+from privquant.aggregator.campaign.mode import CampaignMode, Estimating, Waiting
+from privquant.aggregator.campaign.modes import Draft, check_waves, mode_of, new_manifest
+from privquant.aggregator.campaign.snapshots import STEP, shown_counts
+from privquant.aggregator.campaign.states import (
+    CAN_BE_ERASED,
+    COUNTS_REPORTS,
+    TAKES_INVITES,
+    Act,
+    WrongState,
+    shown_state,
 )
-from privquant.aggregator.store.statements import CAMPAIGNS, COUNTS_FROM_LOG, for_sqlalchemy
-from privquant.errors import PrivquantError
+from privquant.aggregator.devices.admission_rules import check_share
+from privquant.aggregator.store import operator_queries as queries
+from privquant.aggregator.store.base import Counts, DeviceStore, Erasure
+from privquant.aggregator.store.operator_queries import Engine, find_campaign, manifest_of, note, reading, writing
 from privquant.messages import Estimate
-from privquant.privacy.coin import real_epsilon
 from privquant.server.keys import KeyRing
+from privquant.server.logs import say
 from privquant.server.token_ids import CHUNK, TokenIds, new_invites, new_link
-from privquant.wire import Manifest, fingerprint, sign_manifest
+from privquant.wire import Manifest, sign_manifest
 
 MOST_INVITES = 100_000
 """In one call; ask again for more."""
@@ -50,15 +41,8 @@ ERASE_SECONDS = 20.0
 """How long `delete` waits for transactions that keep deleted rows alive."""
 
 
-Estimating = Callable[[Manifest, Sequence[Counts]], Awaitable[list[Estimate]]]
-
-
 async def in_a_thread(manifest: Manifest, counts: Sequence[Counts]) -> list[Estimate]:
     return await asyncio.to_thread(estimates_of, manifest, counts)
-
-
-class WrongState(PrivquantError):
-    """The campaign's state does not allow the act."""
 
 
 @dataclass(eq=False)
@@ -70,12 +54,12 @@ class Campaigns:
     waiting: how many devices wait for their turn in a campaign, and how long others had waited.
     """
 
-    engine: AsyncEngine
+    engine: Engine
     store: DeviceStore
     keys: KeyRing
     url: str
     behind: int = STEP
-    waiting: Callable[[str], tuple[int, float]] = lambda _campaign: (0, 0.0)
+    waiting: Waiting = lambda _campaign: (0, 0.0)
 
     def __post_init__(self) -> None:
         self._alarm_at_the_end: dict[str, bool] = {}
@@ -87,21 +71,10 @@ class Campaigns:
         pace = check_share(draft.pace)
         manifest = await asyncio.to_thread(new_manifest, draft, self.keys)
         # Refuses what cannot run, before anything is stored.
-        first = await asyncio.to_thread(first_queries, manifest)
+        first = await asyncio.to_thread(mode_of(manifest).first_queries)
+        values = {"id": manifest.id, "envelope": sign_manifest(manifest, key), "keep_days": draft.keep_days}
         async with writing(self.engine) as db:
-            made = await db.execute(
-                insert(schema.campaign).values(
-                    id=manifest.id,
-                    envelope=sign_manifest(manifest, key),
-                    state="open",
-                    created=int(time.time()),
-                    pace=pace,
-                    keep_days=draft.keep_days,
-                )
-            )
-            assert made.inserted_primary_key is not None
-            number = made.inserted_primary_key[0]
-            await publish(db, number, first)
+            await queries.add_campaign(db, first, pace=pace, **values)
             await note(db, by, "create", manifest.id, manifest.measurement)
         return manifest.id
 
@@ -109,105 +82,68 @@ class Campaigns:
         async with reading(self.engine) as db:
             return (await find_campaign(db, identity))[1]
 
-    async def overview(self) -> list[dict[str, Any]]:
+    async def mode(self, identity: str) -> CampaignMode:
+        return mode_of(await self.manifest(identity))
+
+    async def overview(self, *, with_alarms: bool = False) -> list[dict[str, Any]]:
         """All campaigns; of those that run, as of their last snapshots. alarm: a part contradicts the rest."""
         async with reading(self.engine) as db:
-            rows = (await db.execute(text(for_sqlalchemy(CAMPAIGNS)), {"p1": None, "p2": False})).all()
-            shown = await shown_heard(db)
+            rows = await queries.all_campaigns(db)
+            in_snapshots = {number: heard for _, number, heard in await queries.heard_in_snapshots(db)}
             counts = {
-                no: await shown_counts(db, no, state)
-                for no, identity, state, *_ in rows
-                if identity not in self._alarm_at_the_end
+                row.no: await shown_counts(db, row.no, row.state)
+                for row in rows
+                if row.id not in self._alarm_at_the_end
             }
         found = []
-        for row in (CampaignRow(*row) for row in rows):
-            manifest = manifest_of(bytes(row.envelope))
+        for row in rows:
+            manifest = manifest_of(row.envelope)
+            mode = mode_of(manifest)
             alarm = self._alarm_at_the_end.get(row.id, False)
-            if row.no in counts and manifest.shuffle is None:
-                said = await asyncio.to_thread(judged, manifest, counts[row.no])
-                alarm = said is not None and said[0].alarm
-                if row.state == "closed":  # its counts will not change
+            if row.no in counts:
+                alarm = await asyncio.to_thread(mode.contradicted, counts[row.no])
+                if row.state not in COUNTS_REPORTS:  # its counts will not change
                     self._alarm_at_the_end[row.id] = alarm
-            found.append(
-                {
-                    "id": row.id,
-                    "measurement": manifest.measurement,
-                    "state": shown_state(row.state, manifest),
-                    "heard": row.heard if row.state == "closed" or manifest.shuffle else shown.get(row.no, 0),
-                    "planned_users": manifest.planned_users,
-                    "deadline": manifest.deadline,
-                    "alarm": alarm,
-                }
-            )
+            line = {
+                "id": row.id,
+                "measurement": manifest.measurement,
+                "state": shown_state(row.state, manifest.deadline),
+                "heard": mode.heard(row, in_snapshots.get(row.no, 0)),
+                "planned_users": manifest.planned_users,
+                "deadline": manifest.deadline,
+                "alarm": alarm,
+            }
+            if with_alarms:
+                running = row.state in COUNTS_REPORTS
+                line["alarms"] = len(await asyncio.to_thread(mode.alarms, counts[row.no])) if running else 0
+            found.append(line)
         return found
 
     async def watch(self) -> list[dict[str, Any]]:
         """`overview`, and of campaigns that are not closed how many alarms their last snapshots raise."""
-        found = await self.overview()
-        for line in found:
-            line["alarms"] = 0
-            if line["state"] != "closed":
-                async with reading(self.engine) as db:
-                    row, manifest = await find_campaign(db, line["id"])
-                    counts = await shown_counts(db, row.no, row.state)
-                if manifest.shuffle is None:  # of which a single report is never seen here
-                    line["alarms"] = len(await asyncio.to_thread(alarms, manifest, counts))
-        return found
+        return await self.overview(with_alarms=True)
 
-    async def show(self, identity: str, estimate: Estimating | None = None) -> dict[str, Any]:
+    async def show(self, identity: str, estimate: Estimating = in_a_thread) -> dict[str, Any]:
         """State, progress and estimates; while it runs, as of its last snapshot. estimate: who computes them."""
-        async with reading(self.engine) as db:
-            row, manifest = await find_campaign(db, identity)
-            state = shown_state(row.state, manifest)
-            if manifest.shuffle is not None:
-                found = await asyncio.to_thread(shuffled_campaigns.shown, await look(db, row.no, manifest))
-                return {"id": identity, "state": state, **found}
-            counts = await shown_counts(db, row.no, row.state)
-            issued = await size_of(db, schema.token, row.no)
-            # A sum that changes when a device is asked, and not when it answers.
-            asked = await size_of(db, schema.pin, row.no) + await size_of(db, schema.spent, row.no)
-            places = (await db.execute(select(schema.link).where(schema.link.c.campaign == row.no))).first()
-        estimates = await (estimate or in_a_thread)(manifest, counts)
-        heard = sum(each.answered for each in counts)
-        return {
-            "id": identity,
-            "state": state,
-            "manifest": manifest.to_dict(),
-            "key_fingerprint": fingerprint(manifest.issuer),
-            "heard": heard,
-            "planned_users": manifest.planned_users,
-            "tokens": issued,
-            "asked_not_answered": asked - heard,
-            "behind": 0 if row.state == "closed" else self.behind,
-            "pace": None if row.pace == 0 else self._pace(identity, row.pace, heard),
-            "open_link": None if places is None else {"places": places.places, "taken": places.taken},
-            "keep_days": row.keep_days,
-            "closed": row.closed,
-            "thresholds": len(counts),
-            "epsilon": real_epsilon(manifest.flip_threshold),
-            "estimates": estimates_shown(estimates),
-            "privacy": str(estimates[0].guarantee),
-            "poisoning": poisoning(manifest),
-            "alarms": await asyncio.to_thread(alarms, manifest, counts),
-        }
+        mode = await self.mode(identity)
+        return await mode.show(self.engine, behind=self.behind, waiting=self.waiting, estimate=estimate)
 
-    def _pace(self, identity: str, share: float, heard: int) -> dict[str, Any]:
-        waiting, seconds = self.waiting(identity)
-        return {
-            "share": share,
-            "at_a_time": at_a_time(share, heard),
-            "waiting": waiting,
-            "wait_seconds": round(seconds),
-        }
+    async def export(self, identity: str) -> dict[str, Any]:
+        """Everything that is not a token: manifest, signature, counts per query, estimates; see `show`."""
+        return await (await self.mode(identity)).export(self.engine)
+
+    async def verify(self, identity: str) -> dict[str, Any]:
+        """Rebuild counts and estimates from what is kept of the reports, and compare with what is counted."""
+        return await (await self.mode(identity)).verify(self.engine)
 
     async def invite(self, identity: str, number_of: int, by: str) -> list[str]:
         """Fresh one-time invites. Their tokens are nowhere but in what this returns."""
-        number, token_ids, manifest = await self._open(identity)
+        number, manifest = await self._open_to_invites(identity)
+        token_ids = TokenIds(self.keys.campaign_secret(manifest.issuer, identity))
         ids, urls = new_invites(number_of, MOST_INVITES, token_ids, self.url, manifest)
         for start in range(0, len(ids), CHUNK):
             async with writing(self.engine) as db:
-                rows = [{"campaign": number, "id": id} for id in ids[start : start + CHUNK]]
-                await db.execute(insert(schema.token), rows)
+                await queries.add_tokens(db, number, ids[start : start + CHUNK])
                 if start == 0:
                     await note(db, by, "invite", identity, f"{number_of} tokens")
         return urls
@@ -219,121 +155,72 @@ class Campaigns:
 
         A second call replaces both and keeps the places taken.
         """
-        number, _, manifest = await self._open(identity)
+        number, manifest = await self._open_to_invites(identity)
         stored, url, code = new_link(places, coded, self.url, manifest)
         async with writing(self.engine) as db:
-            table = schema.link
-            values = {"secret": stored, "places": places}
-            kept = await db.execute(update(table).where(table.c.campaign == number).values(values))
-            if kept.rowcount == 0:
-                await db.execute(insert(table).values(campaign=number, taken=0, **values))
+            await queries.set_link(db, number, stored, places)
             await note(db, by, "open link", identity, f"{places} places")
         return url, code
 
+    async def _open_to_invites(self, identity: str) -> tuple[int, Manifest]:
+        async with reading(self.engine) as db:
+            row, manifest = await find_campaign(db, identity)
+        if row.state not in TAKES_INVITES:
+            raise WrongState(f"the campaign is {row.state}")
+        mode_of(manifest).check_invites()
+        return row.no, manifest
+
     async def pause(self, identity: str, by: str) -> None:
         """Hand out no queries. Reports to queries handed out before still count."""
-        await self._turn(identity, ("open",), "paused", "pause", by)
+        await self._do(Act.PAUSE, identity, by)
 
     async def resume(self, identity: str, by: str) -> None:
-        await self._turn(identity, ("paused",), "open", "resume", by)
+        await self._do(Act.RESUME, identity, by)
 
     async def close(self, identity: str, by: str, why: str = "") -> None:
         """Count nothing any more; seal the last reports; forget what was given to tokens that did not answer."""
-        number = await self._turn(identity, ("open", "paused"), "closed", "close", by, why)
-        async with writing(self.engine) as db:
-            for table in (schema.pin, schema.flight, schema.published, schema.snapshot):
-                await db.execute(delete(table).where(table.c.campaign == number))
+        await self._do(Act.CLOSE, identity, by, why)
         await self.store.seal(1)
         await self.store.sweep()
 
-    async def export(self, identity: str) -> dict[str, Any]:
-        """Everything that is not a token: manifest, signature, counts per query, estimates; see `show`."""
-        async with reading(self.engine) as db:
-            row, manifest = await find_campaign(db, identity)
-            # A round of the shuffle model is a batch already: nothing finer than it is ever counted.
-            rounds = None if manifest.shuffle is None else await look(db, row.no, manifest)
-            counts = await shown_counts(db, row.no, row.state)
-        if rounds is not None:
-            found = await asyncio.to_thread(shuffled_campaigns.exported, rounds)
-        else:
-            found = {
-                "counts": counts_shown(sorted(counts, key=lambda each: key_of(each.query))),
-                "estimates": estimates_shown(await asyncio.to_thread(estimates_of, manifest, counts)),
-            }
-        envelope = json.loads(bytes(row.envelope))
-        return {"campaign": identity, "state": shown_state(row.state, manifest), "envelope": envelope, **found}
-
-    async def verify(self, identity: str) -> dict[str, Any]:
-        """Rebuild counts and estimates from the log of reports and compare with what is counted.
-
-        The numbers themselves are told of a closed campaign only; of one that runs, whether they agree.
-        """
-        async with reading(self.engine) as db:
-            row, manifest = await find_campaign(db, identity)
-            served = await read_counts(db, row.no)
-            if manifest.shuffle is not None:
-                rounds = await look(db, row.no, manifest)
-                found = await asyncio.to_thread(shuffled_campaigns.verified, rounds, as_dict(served))
-                return {"campaign": identity, **found}
-            logged = await read_counts(db, row.no, statement=COUNTS_FROM_LOG)
-            spent = await size_of(db, schema.spent, row.no)
-            reports = await size_of(db, schema.log, row.no) + await size_of(db, schema.tail, row.no)
-        same_counts = as_dict(served) == as_dict(logged)
-        from_counts, from_log = await asyncio.to_thread(
-            lambda: (estimates_of(manifest, served), estimates_of(manifest, logged))
-        )
-        same = [e.to_dict() for e in from_counts] == [e.to_dict() for e in from_log]
-        final = row.state == "closed"
-        return {
-            "campaign": identity,
-            "ok": same_counts and same and spent == reports,
-            "counts_agree": same_counts,
-            "estimates_agree": same,
-            "tokens_agree": spent == reports,
-            "reports": reports if final else None,
-            "estimates": estimates_shown(from_log) if final else None,
-        }
+    async def _do(self, act: Act, identity: str, by: str, why: str = "") -> None:
+        async with writing(self.engine) as db:
+            row, _ = await find_campaign(db, identity)
+            await queries.change_state(db, row, act)
+            await note(db, by, act.value, identity, why)
 
     async def delete(self, identity: str, by: str, why: str = "") -> Erasure:
         """Erase a closed campaign, also from the store's files; only the audit remembers it."""
         async with writing(self.engine) as db:
             row, _ = await find_campaign(db, identity)
-            if row.state != "closed":
+            if row.state not in CAN_BE_ERASED:
                 raise WrongState(f"only a closed campaign can be deleted; this one is {row.state}")
-            for table in schema.OF_CAMPAIGNS:
-                await db.execute(delete(table).where(table.c.campaign == row.no))
-            await db.execute(delete(schema.campaign).where(schema.campaign.c.no == row.no))
+            await queries.delete_campaign(db, row.no)
             await note(db, by, "delete", identity, why)
         return await self.store.erase(ERASE_SECONDS)
 
-    async def _open(self, identity: str) -> tuple[int, TokenIds, Manifest]:
-        async with reading(self.engine) as db:
-            row, manifest = await find_campaign(db, identity)
-        if row.state == "closed":
-            raise WrongState("the campaign is closed")
-        if manifest.shuffle is not None:
-            raise WrongState(
-                f"the tokens of this campaign are issued by its shuffler, at {manifest.shuffle.address}: "
-                "`privquant shuffler invites` there"
-            )
-        return row.no, TokenIds(self.keys.campaign_secret(manifest.issuer, identity)), manifest
 
-    async def _turn(
-        self, identity: str, before: tuple[str, ...], after: str, act: str, by: str, why: str = ""
-    ) -> int:
-        table = schema.campaign
-        async with writing(self.engine) as db:
-            row, _ = await find_campaign(db, identity)
-            now = {"closed": int(time.time())} if after == "closed" else {}
-            turned = await db.execute(
-                update(table).where(table.c.no == row.no, table.c.state.in_(before)).values(state=after, **now)
-            )
-            if turned.rowcount == 0:
-                raise WrongState(f"a campaign that is {row.state} cannot {act}")
-            await note(db, by, act, identity, why)
-        return int(row.no)
+class Retention:
+    """Erases closed campaigns that were kept for their days, as `delete` would; `turn` by one process at a time.
 
+    Erasing is written to the audit and the log. Where the files of the store could not be proved clean (a
+    transaction that is older than the deletion keeps rows alive), it is tried again at every turn until they are.
+    """
 
-def shown_state(state: str, manifest: Manifest) -> str:
-    """As an operator sees it: past its deadline a campaign that is not closed yet is over."""
-    return "over" if state != "closed" and time.time() >= manifest.deadline else state
+    def __init__(self, campaigns: Campaigns) -> None:
+        self._campaigns = campaigns
+        self._left = False  # bytes of a deleted campaign may be in the store's files
+
+    async def turn(self) -> None:
+        async with writing(self._campaigns.engine) as db:
+            # An earlier version may have died between its two transactions of closing, and a publisher may publish
+            # the queries of a campaign that is being closed.
+            await queries.forget_what_was_given(db)
+            due = await queries.kept_long_enough(db)
+        for identity, days in due:
+            with suppress(queries.UnknownCampaign):  # an operator was quicker
+                erasure = await self._campaigns.delete(identity, "server", f"kept for {days} days")
+                self._left |= not erasure.whole
+                say("a campaign was kept long enough", campaign=identity, erased=erasure.whole, left=erasure.left)
+        if self._left:
+            self._left = not (await self._campaigns.store.erase(ERASE_SECONDS)).whole

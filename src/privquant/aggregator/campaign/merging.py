@@ -14,6 +14,7 @@ from itertools import combinations
 from typing import Any
 
 from privquant.aggregator.campaign.local_protocol import estimates_of
+from privquant.aggregator.campaign.states import State
 from privquant.aggregator.store.base import Counts
 from privquant.error_words import Typical
 from privquant.errors import InvalidInput
@@ -34,9 +35,15 @@ def merged_counts(exports: Sequence[Mapping[str, Any]]) -> tuple[Manifest, list[
                 f"export {place} is of campaign {manifest.id}, the first of {manifests[0].id}: only counts of one "
                 "campaign, with one manifest, can be added"
             )
+    if manifests[0].rounds:
+        raise InvalidInput(
+            f"campaign {manifests[0].id} is shuffled, and such a campaign has one aggregator: its shuffler opens a "
+            "round for one announcement and sends one batch of it, so there are no parts to add; its one export "
+            "has the whole answer"
+        )
     sums: dict[Query, list[int]] = {}
     for place, form in enumerate(exports, 1):
-        if form.get("state") != "closed":
+        if form.get("state") != State.CLOSED:
             raise InvalidInput(
                 f"export {place} is of a campaign that is {form.get('state')!r}: close it first; what is shown of "
                 "one that runs lags behind on purpose"

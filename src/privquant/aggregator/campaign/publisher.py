@@ -2,7 +2,7 @@
 
 One process does it (on PostgreSQL the one that holds an advisory lock, which dies with its connection). Two at once
 do no harm: both compute from the same counts, which only grow, and what either publishes is right to ask.
-What is new is told by comparing counts, never by "rows after the last one seen": on PostgreSQL rows do not become
+What is new is found by comparing counts, never by "rows after the last one seen": on PostgreSQL rows do not become
 visible in the order of their numbers.
 """
 
@@ -14,9 +14,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from privquant.aggregator.campaign.local_protocol import CampaignProtocol
+from privquant.aggregator.campaign.modes import mode_of
 from privquant.aggregator.devices.admission_rules import at_a_time
 from privquant.aggregator.store.base import CampaignRow, Counts, DeviceStore
-from privquant.aggregator.store.operator_queries import is_shuffled, manifest_of
+from privquant.aggregator.store.operator_queries import manifest_of
 from privquant.errors import ProtocolError
 from privquant.messages import Query
 
@@ -46,22 +47,26 @@ class Publisher:
             self._protocols.clear()
             self._due.clear()
             return False
-        rows = [row for row in await self._store.campaigns(live=True) if not is_shuffled(row.envelope)]
+        rows = await self._store.campaigns(live=True)
         for row in rows:
-            told = self._protocols[row.id].protocol.heard if row.id in self._protocols else 0
-            due = row.heard >= self._due.get(row.id, 0) and await self._in_time(row, told)
-            if due or row.heard < told:
-                began = time.monotonic()
-                await self._publish(row)
-                ended = time.monotonic()
-                self._soonest[row.id] = ended + self.pause * (ended - began)
+            await mode_of(manifest_of(row.envelope)).publish(row, self)
         for gone in set(self._protocols) - {row.id for row in rows}:
             del self._protocols[gone]
             self._due.pop(gone, None)
             self._soonest.pop(gone, None)
         return True
 
-    async def _in_time(self, row: CampaignRow, told: int) -> bool:
+    async def publish_if_due(self, row: CampaignRow) -> None:
+        """Publish the next queries of a campaign if enough was heard of it since the last time."""
+        known = self._protocols[row.id].protocol.heard if row.id in self._protocols else 0
+        due = row.heard >= self._due.get(row.id, 0) and await self._in_time(row, known)
+        if due or row.heard < known:
+            began = time.monotonic()
+            await self._publish(row)
+            ended = time.monotonic()
+            self._soonest[row.id] = ended + self.pause * (ended - began)
+
+    async def _in_time(self, row: CampaignRow, known: int) -> bool:
         """Not too soon after the last time, unless devices may wait for it.
 
         They may where half of the places are used up, and of the others there are no more than those in flight have
@@ -69,11 +74,11 @@ class Publisher:
         """
         if time.monotonic() >= self._soonest.get(row.id, 0.0):
             return True
-        most = at_a_time(row.pace, told)
-        if row.pace == 0 or 2 * (row.heard - told) < most:
+        most = at_a_time(row.pace, known)
+        if row.pace == 0 or 2 * (row.heard - known) < most:
             return False
         in_flight = (await self._store.traffic(row.no)).in_flight
-        return most - (row.heard - told) <= _AHEAD * in_flight
+        return most - (row.heard - known) <= _AHEAD * in_flight
 
     async def _publish(self, row: CampaignRow) -> None:
         counts = await self._store.counts(row.no)

@@ -7,9 +7,9 @@ again from nothing they give the same protocol, so a round that was dropped neve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from privquant.aggregator.campaign.local_protocol import options_of
+from privquant.aggregator.store.rounds import RoundRow
 from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import Estimate, Query
 from privquant.planning.statement import stated_estimates
@@ -17,30 +17,8 @@ from privquant.privacy.coin import real_epsilon
 from privquant.protocols.base import ThresholdProtocol
 from privquant.protocols.registry import check_options, protocol
 from privquant.validation import one_or_several
-from privquant.wire import Manifest
-from privquant.wire.shuffle_promise import promise, terms_of
-
-ANNOUNCED, COUNTED, DROPPED = "announced", "counted", "dropped"
-
-
-@dataclass(frozen=True, slots=True)
-class RoundRow:
-    """One announced round. reports: of its batch, or lost with it. answered: those of them that opened."""
-
-    round: int
-    threshold: int
-    envelope: bytes
-    state: str
-    noted: bool
-    extended: bool
-    batch: str | None
-    reports: int
-    answered: int
-    ones: int
-
-    @property
-    def over(self) -> bool:
-        return self.state != ANNOUNCED
+from privquant.wire import Manifest, terms_of
+from privquant.wire.shuffle_promise import promise
 
 
 def build_shuffled(manifest: Manifest) -> ThresholdProtocol:

@@ -18,24 +18,19 @@ import json
 import time
 from collections.abc import Sequence
 
-from sqlalchemy import literal, select, update
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
-
-from privquant.aggregator.store import schema
+from privquant.aggregator.campaign.states import SHOWS_SNAPSHOTS
+from privquant.aggregator.store import operator_queries as queries
 from privquant.aggregator.store.base import Counts, counts_of
-from privquant.aggregator.store.operator_queries import read_counts, writing
+from privquant.aggregator.store.operator_queries import Engine, Transaction, writing
 
 STEP = 32
 """Reports between two snapshots, at least, unless told otherwise."""
-
-_NOTHING = b"[]"
 
 
 class Snapshots:
     """Turns the snapshots of the campaigns of one store."""
 
-    def __init__(self, engine: AsyncEngine, step: int = STEP, pause: float = 0.0) -> None:
+    def __init__(self, engine: Engine, step: int = STEP, pause: float = 0.0) -> None:
         """pause: the least seconds between two snapshots of a campaign."""
         self._engine = engine
         self._step = step
@@ -60,42 +55,15 @@ class Snapshots:
         if known <= heard < known + self._step:  # below it: a backup was restored, or the number was used before
             return
         self._soonest[number] = time.monotonic() + self._pause
-        table = schema.snapshot
         async with writing(self._engine) as db:
-            await self._begin(db, number)
-            turned = {"shown_heard": table.c.coming_heard, "shown": table.c.coming}
-            await db.execute(
-                update(table)
-                .where(table.c.campaign == number, table.c.coming_heard + self._step <= heard)
-                .values(coming_heard=heard, coming=packed(counts), **turned)
-            )
-            kept = await db.execute(select(table.c.coming_heard).where(table.c.campaign == number))
-            self._coming[number] = int(kept.scalar() or 0)
-
-    async def _begin(self, db: AsyncConnection, number: int) -> None:
-        """Two empty snapshots, unless there are some, or the campaign has been closed meanwhile."""
-        table, campaign = schema.snapshot, schema.campaign.c
-        inserting = (postgresql if self._engine.dialect.name == "postgresql" else sqlite).insert(table)
-        empty = select(campaign.no, literal(0), literal(_NOTHING), literal(0), literal(_NOTHING)).where(
-            campaign.no == number, campaign.state != "closed"
-        )
-        columns = ["campaign", "shown_heard", "shown", "coming_heard", "coming"]
-        await db.execute(inserting.from_select(columns, empty).on_conflict_do_nothing())
+            self._coming[number] = await queries.turn_snapshot(db, number, heard, packed(counts), self._step)
 
 
-async def shown_counts(db: AsyncConnection, number: int, state: str) -> list[Counts]:
+async def shown_counts(db: Transaction, number: int, state: str) -> list[Counts]:
     """The counts an operator sees: of the last snapshot; the exact ones once the campaign is closed."""
-    if state == "closed":
-        return await read_counts(db, number)
-    table = schema.snapshot.c
-    found = (await db.execute(select(table.shown).where(table.campaign == number))).scalar()
-    return [] if found is None else unpacked(bytes(found))
-
-
-async def shown_heard(db: AsyncConnection) -> dict[int, int]:
-    """Reports in the last snapshot, of the campaigns that have one."""
-    table = schema.snapshot.c
-    return {row.campaign: row.shown_heard for row in await db.execute(select(table.campaign, table.shown_heard))}
+    if state in SHOWS_SNAPSHOTS:
+        return unpacked((await queries.shown_snapshot(db, number))[1])
+    return await queries.read_counts(db, number)
 
 
 def packed(counts: Sequence[Counts]) -> bytes:

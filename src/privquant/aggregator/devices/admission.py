@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from privquant.aggregator import metrics
+from privquant.aggregator.campaign.states import GIVES_QUERIES
 from privquant.aggregator.devices.admission_rules import HOLD, HeldRequest, HeldRequests, InFlightLimit, at_a_time
 from privquant.aggregator.devices.campaign_cache import CampaignCache, CampaignView
 from privquant.aggregator.store.base import Admit, Ask, AskResult, DeviceStore, Outcome, Pin
@@ -146,7 +147,7 @@ class Admission:
         traffic = await self._store.traffic(view.no)
         if traffic.known > view.known:
             await self._cache.refresh_one(view.id)
-        if view.state != "open":
+        if view.state not in GIVES_QUERIES:
             for request in self._held.take(view, len(self._held)):
                 request.end()
             return

@@ -8,17 +8,23 @@ told of yet. Losing it loses nothing.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from secrets import SystemRandom
 
 from privquant.aggregator import metrics
+from privquant.aggregator.campaign.modes import mode_of
+from privquant.aggregator.campaign.states import COUNTS_REPORTS
 from privquant.aggregator.devices.admission_rules import WaitingTokens
 from privquant.aggregator.devices.refusal_tally import RefusalTally
 from privquant.aggregator.devices.tickets import Tickets
+from privquant.aggregator.operators.forms import CAMPAIGN_ID, IN_WORDS
 from privquant.aggregator.store.base import CampaignRow, DeviceStore, Published
 from privquant.aggregator.store.operator_queries import manifest_of
 from privquant.messages import Query
 from privquant.server.keys import KeyRing
+from privquant.server.replies import RequestRefused
+from privquant.wire import Route
 
 _LONGEST_LIST = 4_096
 _FULL_FOR = 1.0  # seconds for which a campaign that was found full is not counted again
@@ -32,6 +38,7 @@ class CampaignView:
         self.id = row.id
         self.envelope = row.envelope
         self.manifest = manifest_of(row.envelope)
+        self.mode = mode_of(self.manifest)
         self.tickets = Tickets(keys.campaign_secret(self.manifest.issuer, row.id), self.manifest.flip_threshold)
         self.state = row.state
         self.share = row.pace
@@ -87,6 +94,16 @@ class CampaignCache:
         view.taken = max(view.taken, await self._store.taken(view.no, int(time.time() // 60)))
         return self._views.setdefault(identity, view)
 
+    async def served(self, identity: str, route: Route) -> CampaignView:
+        """The campaign of a request; RequestRefused where there is none, or it is not served by this route here."""
+        if not re.fullmatch(CAMPAIGN_ID, identity):
+            raise RequestRefused("invalid", f"id {IN_WORDS[CAMPAIGN_ID]}")
+        view = await self.view(identity)
+        if view is None:
+            raise RequestRefused("unknown-campaign")
+        view.mode.check_route(route)
+        return view
+
     def refused(self, identity: str, reason: str) -> None:
         """Note a refusal, of a campaign that devices have come for."""
         view = self._views.get(identity)
@@ -139,7 +156,7 @@ class CampaignCache:
     async def _refresh(self, view: CampaignView, row: CampaignRow) -> None:
         view.state = row.state
         view.taken = max(view.taken, row.heard)  # other processes hand out queries too
-        if row.state != "closed":
+        if row.state in COUNTS_REPORTS:
             view.set_queries(await self._store.published(view.no), self._random)
         else:
             view.refusals.tell()

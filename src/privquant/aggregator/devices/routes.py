@@ -6,26 +6,23 @@ A report is answered 201 or 200 only after the transaction that counts it has be
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from privquant import wire
 from privquant.aggregator import metrics
+from privquant.aggregator.campaign.states import COUNTS_REPORTS, GIVES_QUERIES
 from privquant.aggregator.devices.admission import Admission, HungUp
 from privquant.aggregator.devices.admission_rules import InFlightLimit
 from privquant.aggregator.devices.campaign_cache import CampaignCache, CampaignView
 from privquant.aggregator.devices.report_batches import ReportBatches
-from privquant.aggregator.operators.forms import CAMPAIGN_ID, IN_WORDS
 from privquant.aggregator.store.base import Admit, Ask, AskResult, Outcome, Pin, Spend, Unavailable
 from privquant.server.group_commit import GroupCommit
 from privquant.server.keys import KeyUnusable
 from privquant.server.replies import Reply, RequestRefused, check_method, refusal_of
 from privquant.server.request_bodies import ReadBody, whole
 from privquant.server.token_ids import hash_of, link_matches
-
-_ID = re.compile(CAMPAIGN_ID)
 
 PLACES_SECONDS = 10
 """How soon to ask again for a place that somebody in flight may leave."""
@@ -87,13 +84,7 @@ class DeviceRoutes:
         self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody, hung_up: HungUp | None
     ) -> Reply:
         check_method(route, method)
-        if not _ID.fullmatch(identity):
-            raise RequestRefused("invalid", f"id {IN_WORDS[CAMPAIGN_ID]}")
-        view = await self._cache.view(identity)
-        if view is None:
-            raise RequestRefused("unknown-campaign")
-        if view.manifest.shuffle is not None and route != wire.MANIFEST:
-            raise RequestRefused("not-found", f"this campaign is answered at {view.manifest.shuffle.address}")
+        view = await self._cache.served(identity, route)
         return await self._serve[route](view, Sent(await whole(body, route.most_sent), hung_up))
 
     async def _manifest(self, view: CampaignView, _sent: Sent) -> Reply:
@@ -122,9 +113,9 @@ class DeviceRoutes:
 
     async def _query(self, view: CampaignView, sent: Sent) -> Reply:
         hashed = bytes.fromhex(wire.parse_query_request(sent.body))
-        if view.state == "closed":
+        if view.state not in COUNTS_REPORTS:
             raise RequestRefused("campaign-closed")
-        if view.state == "paused":
+        if view.state not in GIVES_QUERIES:
             raise _not_open(view)
         view.tickets.check_wave(view.manifest, hashed)
         token, lease = view.tickets.id(hashed), _minute() + self._lease_minutes
@@ -202,4 +193,4 @@ def _minute() -> int:
 
 
 def _not_open(view: CampaignView) -> RequestRefused:
-    return RequestRefused("campaign-closed" if view.state == "closed" else "campaign-paused", retry_after=60)
+    return RequestRefused("campaign-paused" if view.state in COUNTS_REPORTS else "campaign-closed", retry_after=60)

@@ -11,21 +11,20 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncEngine
-
 from privquant import wire
-from privquant.aggregator.campaign import shuffled_rounds
-from privquant.aggregator.campaign.shuffled_protocol import ANNOUNCED, COUNTED, RoundRow, build_shuffled
+from privquant.aggregator import metrics
+from privquant.aggregator.campaign.shuffled_protocol import build_shuffled
+from privquant.aggregator.campaign.states import COUNTS_REPORTS
 from privquant.aggregator.devices.campaign_cache import CampaignCache, CampaignView
-from privquant.aggregator.store.operator_queries import reading, writing
+from privquant.aggregator.store import rounds as shuffled_rounds
+from privquant.aggregator.store.operator_queries import DatabaseError, Engine
+from privquant.aggregator.store.rounds import ANNOUNCED, COUNTED, RoundRow
 from privquant.protocols.base import ThresholdProtocol
 from privquant.server.causes import Unavailable
 from privquant.server.keys import KeyRing, KeyUnusable, seal_key
 from privquant.server.logs import say
 from privquant.server.replies import Reply, RequestRefused, check_method, refusal_of
 from privquant.server.request_bodies import ReadBody, whole
-from privquant.wire.shuffle_promise import terms_of
 
 _CHUNK = 256  # reports opened before other requests get a turn
 
@@ -34,7 +33,7 @@ _CHUNK = 256  # reports opened before other requests get a turn
 class BatchRoutes:
     """The routes `batches` and `notices`. on_end: called when a round is over, so that the next is announced."""
 
-    _engine: AsyncEngine
+    _engine: Engine
     _cache: CampaignCache
     _keys: KeyRing
     _on_end: Callable[[], None]
@@ -47,19 +46,18 @@ class BatchRoutes:
         """One request, one reply; nothing that is sent raises."""
         try:
             check_method(route, method)
-            view = await self._cache.view(identity)
-            if view is None or view.manifest.shuffle is None:
-                raise RequestRefused("unknown-campaign")
-            sent = await whole(body, route.most_sent)
-            if route == wire.NOTICES:
-                return await self._notice(view, sent)
-            return await self._batch(view, sent)
-        except (RequestRefused, wire.WireError, Unavailable, KeyUnusable, SQLAlchemyError, OSError) as error:
-            return refusal_of(error)[1]
+            view = await self._cache.served(identity, route)
+            serve = self._notice if route == wire.NOTICES else self._batch
+            reply = await serve(view, await whole(body, route.most_sent))
+        except (RequestRefused, wire.WireError, Unavailable, KeyUnusable, DatabaseError, OSError) as error:
+            reason, reply = refusal_of(error)
+            metrics.refusals.labels(reason).inc()
+            self._cache.refused(identity, reason)
+        metrics.requested(route.name, reply.status)
+        return reply
 
     async def _round(self, view: CampaignView, number: int) -> RoundRow:
-        async with reading(self._engine) as db:
-            rows = await shuffled_rounds.read_rounds(db, view.no)
+        rows = await shuffled_rounds.read_rounds(self._engine, view.no)
         if number >= len(rows):
             raise RequestRefused("conflict", f"round {number} was not announced")
         return rows[number]
@@ -75,7 +73,7 @@ class BatchRoutes:
         row = await self._round(view, notice.round)
         if notice.status == wire.EXTENDED:
             if row.state == ANNOUNCED:
-                await shuffled_rounds.note_extended(self._engine, view.no, notice.round)
+                await shuffled_rounds.mark(self._engine, view.no, notice.round, extended=True)
             return Reply(201, wire.status_body(wire.NOTED))
         if row.state == COUNTED:
             raise RequestRefused("conflict", "the batch of this round is counted")
@@ -94,7 +92,7 @@ class BatchRoutes:
         row = await self._round(view, part.round)
         if row.over:
             return _over(row, part)
-        if view.state == "closed":
+        if view.state not in COUNTS_REPORTS:
             raise RequestRefused("campaign-closed")
         if not wire.enough(part, view.manifest):
             raise RequestRefused("short-batch")
@@ -113,24 +111,21 @@ class BatchRoutes:
         """All reports of the batch if this part is the last that was missing; else the part is kept."""
         sealed: Sequence[bytes] = part.sealed
         if part.parts > 1:
-            async with writing(self._engine) as db:
-                await shuffled_rounds.keep_part(db, view.no, part)
-                kept = await shuffled_rounds.kept_parts(db, view.no, part.round)
-                if any(batch != part.id for _, batch, _ in kept):
-                    raise RequestRefused("second-batch")
+            kept = await shuffled_rounds.keep_part(self._engine, view.no, part)
+            if any(batch != part.id for batch, _ in kept):
+                raise RequestRefused("second-batch")
             if len(kept) < part.parts:
                 return None
             size = wire.SEALED_BYTES
-            sealed = [blob[at : at + size] for _, _, blob in kept for at in range(0, len(blob), size)]
+            sealed = [blob[at : at + size] for _, blob in kept for at in range(0, len(blob), size)]
         if wire.batch_id(part.campaign, part.round, sealed) != part.id or len(set(sealed)) != part.reports:
-            async with writing(self._engine) as db:
-                await shuffled_rounds.forget_parts(db, view.no, part.round)
+            await shuffled_rounds.forget_parts(self._engine, view.no, part.round)
             raise RequestRefused("malformed", "the parts do not hash to the batch's id, or a report is in it twice")
         return sealed
 
     async def _opened(self, view: CampaignView, row: RoundRow, sealed: Sequence[bytes]) -> tuple[int, int]:
         """How many reports open as answers to this very question, and how many of them are ones."""
-        terms = terms_of(view.manifest)
+        terms = wire.terms_of(view.manifest)
         info = wire.report_info(view.id, row.round, row.threshold, terms.rounds[row.round].coin)
         open_one = wire.opener(seal_key(self._keys, view.manifest.issuer, view.manifest.nonce), info)
         answered = ones = 0

@@ -17,13 +17,12 @@ from prometheus_client.core import GaugeMetricFamily
 
 from privquant.aggregator import metrics
 from privquant.aggregator.campaign.campaigns import Campaigns
+from privquant.aggregator.campaign.states import SHOWN, State
 from privquant.server.health import Health
 
 SECONDS = 10.0
 """For so long what was read from the store is shown again."""
 _DIGITS = 12
-
-_STATES = ("open", "paused", "over", "closed")
 
 
 class CampaignMetrics:
@@ -46,7 +45,7 @@ class CampaignMetrics:
                 self._health.failed("metrics", error)
             else:
                 self._health.well("metrics")
-                metrics.alarmed.set(sum(line["alarm"] and line["state"] != "closed" for line in self._lines))
+                metrics.alarmed.set(sum(line["alarm"] and line["state"] != State.CLOSED for line in self._lines))
         registry = CollectorRegistry()
         registry.register(_Collected(self._lines, self._health.cause is None))
         return generate_latest(registry)
@@ -75,6 +74,6 @@ class _Collected:
             "privquant_campaign_state", "1 for the state the campaign is in", labels=["campaign", "state"]
         )
         for line in self.lines:
-            for state in _STATES:
+            for state in SHOWN:
                 states.add_metric([line["id"][:_DIGITS], state], float(line["state"] == state))
         yield states

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from privquant.aggregator.campaign.campaigns import MOST_INVITES
-from privquant.aggregator.campaign.drafts import ONE_WAVE, Draft
+from privquant.aggregator.campaign.modes import ONE_WAVE, Draft
 from privquant.aggregator.campaign.shuffled_plan import ShuffleDraft
 from privquant.aggregator.devices.admission_rules import DEFAULT_SHARE
 from privquant.wire import MAX_EDGES, Waves, domain_from_wire, real_to_wire
@@ -56,6 +56,9 @@ class ShuffleForm(Form):
     colluding: Annotated[float, Field(ge=0, lt=1)] = 0.0
     drop_outs: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
+    def to_draft(self) -> ShuffleDraft:
+        return ShuffleDraft(**self.model_dump())
+
 
 _MAX = 2**53 - 1
 MOST_DAYS = 36_500
@@ -77,7 +80,7 @@ class CampaignForm(Form):
     opens: Annotated[int, Field(ge=0, le=_MAX)] | None = None
     deadline: Annotated[int, Field(ge=0, le=_MAX)] | None = None
     pace: Annotated[float, Field(ge=0, le=1)] = DEFAULT_SHARE
-    shuffle: ShuffleForm | None = None
+    shuffle: Annotated[ShuffleForm, AfterValidator(ShuffleForm.to_draft)] | None = None
     keep_days: Annotated[int, Field(ge=1, le=MOST_DAYS)] | None = None
 
     def to_draft(self) -> Draft:
@@ -89,7 +92,7 @@ class CampaignForm(Form):
             "quantiles": tuple(self.quantiles),
             "options": tuple(self.options.items()),
             "waves": ONE_WAVE if self.waves is None else Waves(**self.waves.model_dump()),
-            "shuffle": None if self.shuffle is None else ShuffleDraft(**self.shuffle.model_dump()),
+            "shuffle": self.shuffle,
         }
         return Draft(**self.model_dump() | in_another_form)
 

@@ -11,21 +11,14 @@ from __future__ import annotations
 import asyncio
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Any
 
-from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncEngine
-
-from privquant.aggregator.campaign.shuffled_protocol import COUNTED, RoundRow, folded
-from privquant.aggregator.campaign.shuffled_rounds import read_rounds
+from privquant.aggregator.campaign.modes import mode_of
 from privquant.aggregator.campaign.snapshots import unpacked
 from privquant.aggregator.operators.estimator import Estimator
-from privquant.aggregator.store import schema
-from privquant.aggregator.store.operator_queries import find_campaign, reading
-from privquant.wire import Manifest
+from privquant.aggregator.store import operator_queries as queries
 
 GROWTH = 1.1
 _MOST_POINTS = 300
@@ -65,6 +58,10 @@ class Trace:
         if len(self.points) > _MOST_POINTS:
             del self.points[1:-1:2]
 
+    def keep(self, known: Container[int]) -> None:
+        """Forget points that nothing can be computed for any more: rounds that a restored backup does not have."""
+        self.points = [point for point in self.points if point.ranges or point.counts or point.heard in known]
+
     def next_missing(self) -> TracePoint | None:
         """The point without ranges farthest from one with them, so that a trace appears coarse and gets denser."""
         known = [-1, *(k for k, point in enumerate(self.points) if point.ranges is not None), len(self.points)]
@@ -77,23 +74,20 @@ class Trace:
 class History:
     """The traces of one process's campaigns."""
 
-    def __init__(self, engine: AsyncEngine, estimator: Estimator) -> None:
+    def __init__(self, engine: queries.Engine, estimator: Estimator) -> None:
         self._engine = engine
         self._estimator = estimator
         self._traces: dict[str, Trace] = {}
 
     async def note(self) -> None:
         """Take note of the snapshots that have turned."""
-        snapshot, campaign = schema.snapshot.c, schema.campaign.c
-        known = select(campaign.id, snapshot.campaign, snapshot.shown_heard).where(campaign.no == snapshot.campaign)
         async with self._engine.connect() as db:
-            for identity, number, heard in (await db.execute(known)).all():
+            for identity, number, heard in await queries.heard_in_snapshots(db):
                 trace = self._trace(identity)
                 if heard >= max(1, GROWTH * trace.heard):
-                    one = select(snapshot.shown_heard, snapshot.shown).where(snapshot.campaign == number)
-                    row = (await db.execute(one)).first()
-                    if row is not None:  # it may have been closed meanwhile
-                        trace.add(TracePoint(row.shown_heard, zlib.compress(bytes(row.shown))))
+                    now, counts = await queries.shown_snapshot(db, number)
+                    if now:  # it may have been closed meanwhile
+                        trace.add(TracePoint(now, zlib.compress(counts)))
 
     def saw(self, identity: str, heard: int, estimates: Sequence[dict[str, Any]]) -> None:
         """What was shown of a campaign just now."""
@@ -110,26 +104,22 @@ class History:
     async def fill(self, identity: str, seconds: float) -> None:
         """Compute what is missing of a trace, a point at least and for about so long."""
         trace, end = self._trace(identity), time.monotonic() + seconds
-        async with reading(self._engine) as db:
-            row, manifest = await find_campaign(db, identity)
-            rows = await read_rounds(db, row.no) if manifest.shuffle is not None else []
-        for place, heard in enumerate(accumulate(row.answered for row in rows)):
-            if rows[place].state == COUNTED and all(point.heard != heard for point in trace.points):
+        async with queries.reading(self._engine) as db:
+            _, manifest = await queries.find_campaign(db, identity)
+        past = await mode_of(manifest).past(self._engine)
+        trace.keep(past)
+        for heard in past:
+            if all(point.heard != heard for point in trace.points):
                 trace.add(TracePoint(heard))
         while (point := trace.next_missing()) is not None:
-            point.ranges = await self._ranges(manifest, point, rows)
+            if point.heard in past:
+                found = await asyncio.to_thread(past[point.heard])
+            else:
+                found = await self._estimator.estimates(manifest, unpacked(zlib.decompress(point.counts)))
+            point.ranges = [_range(estimate.to_dict()) for estimate in found]
             point.counts = b""
             if time.monotonic() >= end:
                 return
-
-    async def _ranges(self, manifest: Manifest, point: TracePoint, rows: Sequence[RoundRow]) -> list[Range]:
-        if manifest.shuffle is None:
-            counts = unpacked(zlib.decompress(point.counts))
-            found = await self._estimator.estimates(manifest, counts)
-        else:
-            so_far = [row for row, sum_ in zip(rows, accumulate(r.answered for r in rows)) if sum_ <= point.heard]
-            found = await asyncio.to_thread(lambda: folded(manifest, so_far).estimates())
-        return [_range(estimate.to_dict()) for estimate in found]
 
     def _trace(self, identity: str) -> Trace:
         trace = self._traces.pop(identity, None) or Trace()

@@ -14,6 +14,7 @@ from typing import Any
 
 import asyncpg
 
+from privquant.aggregator.campaign.states import COUNTS_REPORTS, GIVES_QUERIES
 from privquant.aggregator.store import statements as sql
 from privquant.aggregator.store.base import (
     Admit,
@@ -280,7 +281,7 @@ class PostgresDeviceStore(DeviceStore):
         live: dict[Key, Spend] = {}
         over: list[Key] = []
         for ask in spends:
-            if states.get(ask.campaign) in ("open", "paused"):
+            if states.get(ask.campaign) in COUNTS_REPORTS:
                 live.setdefault((ask.campaign, ask.id), ask)
             else:
                 over.append((ask.campaign, ask.id))
@@ -308,7 +309,7 @@ class PostgresDeviceStore(DeviceStore):
         known = (await self._known(db, [key]))[key]
         if known["claim"] is not None and known["claim"] >= 0:
             return AskResult(Outcome.HAS)
-        if states.get(ask.campaign) != "open":
+        if states.get(ask.campaign) not in GIVES_QUERIES:
             return AskResult(Outcome.CLOSED)
         if await db.fetchval(_IS_FULL, ask.campaign):
             return AskResult(Outcome.WAIT if await db.fetchval(_MAY_EXPIRE, ask.campaign) else Outcome.FULL)

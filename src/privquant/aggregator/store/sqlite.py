@@ -11,6 +11,7 @@ from pathlib import Path
 from secrets import SystemRandom
 from typing import Any
 
+from privquant.aggregator.campaign.states import COUNTS_REPORTS, GIVES_QUERIES
 from privquant.aggregator.store import statements as sql
 from privquant.aggregator.store.base import (
     Admit,
@@ -121,7 +122,7 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
 
     def _spend(self, ask: Spend, state: str | None) -> AskResult:
         key = (ask.campaign, ask.id)
-        if state not in ("open", "paused"):
+        if state not in COUNTS_REPORTS:
             return AskResult(Outcome.SPENT if self._known(key)[0] else Outcome.CLOSED)
         return AskResult(Outcome.COUNTED if self.db.execute(_SPEND, key).rowcount else Outcome.SPENT)
 
@@ -145,7 +146,7 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
         _, _, claim = self._known(key)
         if claim is not None and claim >= 0:
             return AskResult(Outcome.HAS)
-        if state != "open":
+        if state not in GIVES_QUERIES:
             return AskResult(Outcome.CLOSED)
         if run(_IS_FULL, (ask.campaign,)).fetchone()[0]:
             return AskResult(Outcome.WAIT if run(_MAY_EXPIRE, (ask.campaign,)).fetchone()[0] else Outcome.FULL)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from privquant.aggregator.campaign.states import State
+
 _SEALED = {
     "count": "SELECT phase, arm, coin, threshold, answered, ones FROM count WHERE campaign = ?1",
     "log": "SELECT phase, arm, coin, threshold, 1 AS answered, bit AS ones FROM log WHERE campaign = ?1",
@@ -29,7 +31,7 @@ _HEARD = """
   + (SELECT count(*) FROM tail WHERE campaign = {campaign})"""
 CAMPAIGNS = f"""
 SELECT c.no, c.id, c.state, c.envelope, c.pace, {_HEARD.format(campaign="c.no")}
-FROM campaign c WHERE (CAST(?1 AS text) IS NULL OR id = ?1) AND (NOT CAST(?2 AS bool) OR state <> 'closed')
+FROM campaign c WHERE (CAST(?1 AS text) IS NULL OR id = ?1) AND (NOT CAST(?2 AS bool) OR state <> '{State.CLOSED}')
 ORDER BY c.no
 """
 TAKEN = f"""
@@ -54,9 +56,9 @@ TICK_DUE = """
 SELECT EXISTS (SELECT 1 FROM flight) OR EXISTS (SELECT 1 FROM token WHERE claim > 0 AND claim < ?1)
 """
 
-WAITING = """
+WAITING = f"""
 SELECT count(*), EXISTS (
-  SELECT 1 FROM tail t JOIN campaign c ON c.no = t.campaign WHERE c.state = 'closed'
+  SELECT 1 FROM tail t JOIN campaign c ON c.no = t.campaign WHERE c.state = '{State.CLOSED}'
 ) FROM tail
 """
 LOG_TAIL = """
