@@ -105,7 +105,9 @@ def test_a_kernel_is_compiled_only_inside_compiled_and_after_long_interpreted_wo
     assert seen == [2, 3]
 
 
-def test_a_kernel_calls_kernels_and_the_forms_that_are_said_to_compile():
+def test_a_kernel_calls_kernels_and_the_forms_that_are_said_to_compile(monkeypatch):
+    monkeypatch.setattr(_numba._Spent, "seconds", 0.0)  # other tests may have used up the patience
+
     @njit()
     def square(x):
         return x * x
