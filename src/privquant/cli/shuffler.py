@@ -90,11 +90,11 @@ def join(
     public_url: Url = None,
 ) -> None:
     """Read a campaign's manifest, account for it, and agree to shuffle it."""
+    from privquant.server.http_client import check_peer, get
     from privquant.server.keys import KeyFolder
-    from privquant.server.peer import check_peer, get
-    from privquant.shuffler.database import opened
-    from privquant.shuffler.joining import check_manifest, read_manifest
-    from privquant.shuffler.joining import join as accept
+    from privquant.shuffler.campaigns import check_manifest, read_manifest
+    from privquant.shuffler.campaigns import join as accept
+    from privquant.shuffler.store import opened
     from privquant.wire import path_of
     from privquant.wire.shuffle_promise import promise
 
@@ -120,8 +120,8 @@ def join(
 def list_(data: Data = None) -> None:
     """List the campaigns that are shuffled here."""
     from privquant.shuffler.campaigns import joined, shown
-    from privquant.shuffler.database import opened
-    from privquant.shuffler.round_states import OVER
+    from privquant.shuffler.rounds import OVER
+    from privquant.shuffler.store import opened
 
     with opened(_existing(data).file) as db:
         for campaign in joined(db):
@@ -256,7 +256,7 @@ def _existing(data: Path | None) -> Settings:
 def _campaign(data: Path | None, start: str) -> Iterator[tuple[sqlite3.Connection, Joined]]:
     """The database of a shuffler that is there, and its campaign whose id begins so."""
     from privquant.shuffler.campaigns import find
-    from privquant.shuffler.database import opened
+    from privquant.shuffler.store import opened
 
     with opened(_existing(data).file) as db:
         yield db, find(db, start)

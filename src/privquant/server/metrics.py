@@ -14,32 +14,21 @@ MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Stepped:
-    """A counter that is told of every event and moves when there are `step` of them."""
+    """A counter that is told of every event and moves when there are `step` of them with the same labels."""
 
     step = 32
 
     def __init__(self, counter: Counter) -> None:
         self._counter = counter
-        self._held = 0
+        self._held: dict[tuple[str, ...], int] = {}
 
-    def inc(self) -> None:
-        self._held += 1
-        if self._held >= Stepped.step:
-            self._counter.inc(self._held)
-            self._held = 0
-
-
-class SteppedByLabel:
-    """Stepped counters of one name, one for each value of its label."""
-
-    def __init__(self, counter: Counter) -> None:
-        self._counter = counter
-        self._known: dict[str, Stepped] = {}
-
-    def inc(self, label: str) -> None:
-        if label not in self._known:
-            self._known[label] = Stepped(self._counter.labels(label))
-        self._known[label].inc()
+    def inc(self, *labels: str) -> None:
+        counter = self._counter.labels(*labels) if labels else self._counter
+        held = self._held.get(labels, 0) + 1
+        if held >= Stepped.step:
+            counter.inc(held)
+            held = 0
+        self._held[labels] = held
 
 
 def render() -> bytes:

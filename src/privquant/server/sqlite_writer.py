@@ -47,7 +47,7 @@ class OneWriter:
     def __init__(self, file: Path) -> None:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="privquant-writer")
         self._lock = asyncio.Lock()
-        self.db, self._reader = connect(file), connect(file)
+        self.db, self.reader = connect(file), connect(file)
         self.db.execute("PRAGMA busy_timeout=0")  # waiting is done by the event loop
 
     @asynccontextmanager
@@ -60,7 +60,7 @@ class OneWriter:
                 await self._on_writer(lambda: self.db.execute("COMMIT"))
             except BaseException as error:
                 self._forget()
-                await self._on_writer(self._roll_back)
+                await self._on_writer(self.db.rollback)
                 if isinstance(error, sqlite3.Error):
                     raise Unavailable(f"{self._NAME} did not {what}: {error}") from error
                 raise
@@ -80,14 +80,10 @@ class OneWriter:
     def _forget(self) -> None:
         """It is not known how a transaction ended: forget what was counted ahead of it."""
 
-    def _roll_back(self) -> None:
-        if self.db.in_transaction:
-            self.db.execute("ROLLBACK")
-
     def read(self, statement: str, *values: object) -> list[Any]:
         """Rows as of the last transaction that is durable."""
         try:
-            return self._reader.execute(statement, values).fetchall()
+            return self.reader.execute(statement, values).fetchall()
         except sqlite3.Error as error:
             raise Unavailable(f"{self._NAME} could not be read: {error}") from error
 
@@ -113,7 +109,7 @@ class OneWriter:
         await self.sweep()
         async with self._lock:
             self.db.close()
-            self._reader.close()
+            self.reader.close()
         self._writer.shutdown()
 
     async def _on_writer(self, work: Callable[[], T]) -> T:

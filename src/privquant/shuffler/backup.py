@@ -17,9 +17,9 @@ from privquant.errors import InvalidInput
 from privquant.server.sqlite_copy import copy_out, put_back, read_only
 from privquant.server.sqlite_writer import connect
 from privquant.shuffler import rounds
-from privquant.shuffler.database import CLOSED, transaction
-from privquant.shuffler.round_states import Event, states_before
+from privquant.shuffler.rounds import Event, states_before
 from privquant.shuffler.settings import Settings
+from privquant.shuffler.store import CLOSED, transaction
 
 _GOING_ON = f"SELECT campaign, round FROM round WHERE state IN {tuple(map(str, states_before(Event.SETTLE)))}"
 

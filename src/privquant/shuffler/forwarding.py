@@ -7,100 +7,97 @@ say) is dropped, said so, and erased like any other.
 
 from __future__ import annotations
 
-import json
-import sqlite3
+import asyncio
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from prometheus_client import Counter
 
 from privquant import wire
-from privquant.server.peer import PeerRefused, post
+from privquant.server.http_client import PeerRefused, PeerSilent, post
+from privquant.server.logs import say
 from privquant.server.sqlite_writer import connect
 from privquant.shuffler import rounds
-from privquant.shuffler.round_states import State
+from privquant.shuffler.campaigns import Joined
+from privquant.shuffler.store import Store
+
+# What no repetition changes. Any other refusal may be a proxy's, and is tried again.
+_FOR_GOOD = frozenset(("campaign-closed", "second-batch", "short-batch", "unknown-campaign", "forged-signature"))
+
+_BATCHES = "SELECT round, batch, held FROM round WHERE campaign = ? AND state = ? ORDER BY round"
+_NOTICES = "SELECT round, status, reports FROM notice WHERE campaign = ? ORDER BY round, rowid"
+_batches = Counter("privquant_shuffler_batches", "Batches that the aggregator counted or refused", ["outcome"])
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A campaign's aggregator. address: its base; key: this shuffler's."""
+    """A campaign's aggregator. key: this shuffler's; file: its database."""
 
-    address: str
-    manifest: wire.Manifest
+    campaign: Joined
     key: Ed25519PrivateKey
+    file: Path
 
-    def send(self, route: wire.Route, body: bytes, *allowed: str) -> str:
+    def send_notice(self, number: int, status: str, reports: int) -> None:
+        notice = wire.RoundNotice(self.campaign.id, number, status, reports)
+        self._send(wire.NOTICES, wire.sign_notice(notice, self.campaign.manifest, self.key), wire.NOTED)
+
+    def send_batch(self, number: int, batch: str, reports: int) -> str:
+        """Send all parts of a batch, or as many as the aggregator lacks; what it said to the last."""
+        of_round, key = "FROM outbox WHERE campaign = ? AND round = ?", (self.campaign.no, number)
+        status = wire.KEPT
+        with closing(connect(self.file)) as db:
+            (parts,) = db.execute(f"SELECT count(*) {of_round}", key).fetchone()
+            for part in range(parts):
+                ((blob,),) = db.execute(f"SELECT sealed {of_round} AND part = ?", (*key, part)).fetchall()
+                sealed = tuple(rounds.split(blob))
+                sent = wire.BatchPart(self.campaign.id, number, batch, reports, part, parts, sealed)
+                body = wire.sign_part(sent, self.campaign.manifest, self.key)
+                status = self._send(wire.BATCHES, body, wire.KEPT, wire.BATCH_COUNTED, wire.BATCH_ALREADY_COUNTED)
+                if status != wire.KEPT:
+                    break
+        return status
+
+    def _send(self, route: wire.Route, body: bytes, *allowed: str) -> str:
         """The status that the aggregator answers with; `PeerRefused` if there is none of these."""
-        answer = post(self.address + wire.path_of(self.manifest.id, route.name), body)
+        answer = post(self.campaign.aggregator + wire.path_of(self.campaign.id, route.name), body)
         try:
             return wire.parse_status(answer, allowed)
         except wire.WireError as error:
             raise PeerRefused(f"the aggregator's answer cannot be read: {error}") from error
 
 
-def pending_batches(db: sqlite3.Connection, campaign: int) -> list[tuple[int, str, int]]:
-    """(round, batch id, reports) of every batch that is not known to be counted."""
-    return db.execute(
-        "SELECT round, batch, held FROM round WHERE campaign = ? AND state = ? ORDER BY round",
-        (campaign, State.CLOSED),
-    ).fetchall()
+def is_waiting(store: Store, campaign: Joined) -> bool:
+    """Whether anything is still to be sent."""
+    return bool(store.read(_BATCHES, campaign.no, rounds.State.CLOSED) or store.read(_NOTICES, campaign.no))
 
 
-def part_of(
-    db: sqlite3.Connection, campaign: int, identity: str, row: tuple[int, str, int], part: int
-) -> wire.BatchPart:
-    number, batch, reports = row
-    of_round = "FROM outbox WHERE campaign = ? AND round = ?"
-    ((blob,),) = db.execute(f"SELECT sealed {of_round} AND part = ?", (campaign, number, part)).fetchall()
-    (parts,) = db.execute(f"SELECT count(*) {of_round}", (campaign, number)).fetchone()
-    return wire.BatchPart(identity, number, batch, reports, part, parts, tuple(rounds.split(blob)))
-
-
-def send_batch(file: Path, campaign: int, row: tuple[int, str, int], peer: Peer) -> str:
-    """Send all parts of a batch; what the aggregator said to the last."""
-    part, parts, status = 0, 1, wire.KEPT
-    with closing(connect(file)) as db:
-        while part < parts and status == wire.KEPT:
-            sent = part_of(db, campaign, peer.manifest.id, row, part)
-            parts = sent.parts
-            body = wire.sign_part(sent, peer.manifest, peer.key)
-            status = peer.send(wire.BATCHES, body, wire.KEPT, wire.BATCH_COUNTED, wire.BATCH_ALREADY_COUNTED)
-            part += 1
-    return status
-
-
-def send_notice(row: tuple[int, str, int], peer: Peer) -> None:
-    number, status, reports = row
-    notice = wire.RoundNotice(peer.manifest.id, number, status, reports)
-    peer.send(wire.NOTICES, wire.sign_notice(notice, peer.manifest, peer.key), wire.NOTED)
-
-
-def pending_notices(db: sqlite3.Connection, campaign: int) -> list[tuple[int, str, int]]:
-    return db.execute(
-        "SELECT round, status, reports FROM notice WHERE campaign = ? ORDER BY round, rowid", (campaign,)
-    ).fetchall()
-
-
-def told(db: sqlite3.Connection, campaign: int, row: tuple[int, str, int]) -> None:
-    db.execute("DELETE FROM notice WHERE campaign = ? AND round = ? AND status = ?", (campaign, row[0], row[1]))
-
-
-def refused(db: sqlite3.Connection, campaign: int, number: int, why: PeerRefused) -> None:
-    """The aggregator will never take this batch: drop it, and remember why."""
-    rounds.drop(db, campaign, number)
-    note(db, campaign, number, f"the aggregator refused the batch: {why.code or why}")
-
-
-def note(db: sqlite3.Connection, campaign: int, number: int, what: str, *evidence: bytes) -> None:
-    """Remember an incident once."""
-    kept = json.dumps([json.loads(each) for each in evidence]).encode() if evidence else None
-    known = db.execute(
-        "SELECT 1 FROM incident WHERE campaign = ? AND round = ? AND what = ? AND evidence IS ?",
-        (campaign, number, what, kept),
-    ).fetchone()
-    if known is None:
-        db.execute(
-            "INSERT INTO incident (campaign, round, what, evidence) VALUES (?, ?, ?, ?)",
-            (campaign, number, what, kept),
-        )
+async def send_all(store: Store, peer: Peer) -> None:
+    """Send what waits, and write down what was acknowledged."""
+    campaign, db = peer.campaign.no, store.db
+    for notice in store.read(_NOTICES, campaign):
+        try:
+            await asyncio.to_thread(peer.send_notice, *notice)
+        except PeerRefused as error:
+            if error.code not in _FOR_GOOD:
+                raise
+        await store.write(partial(rounds.told, db, campaign, *notice[:2]))
+    for number, batch, reports in store.read(_BATCHES, campaign, rounds.State.CLOSED):
+        facts = {"campaign": peer.campaign.id[:16], "round": number}
+        try:
+            status = await asyncio.to_thread(peer.send_batch, number, batch, reports)
+        except PeerRefused as error:
+            if error.code not in _FOR_GOOD:
+                raise
+            await store.write(partial(rounds.refused, db, campaign, number, error.code or str(error)))
+            _batches.labels("refused").inc()
+            say("batch refused", **facts, why=error.code)
+            continue
+        if status == wire.KEPT:
+            raise PeerSilent("the aggregator has all parts of a batch and did not count it")
+        await store.write(partial(rounds.forwarded, db, campaign, number), aside=True)
+        await store.sweep()
+        _batches.labels("forwarded").inc()
+        say("round forwarded", **facts, reports=reports)

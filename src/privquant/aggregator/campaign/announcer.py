@@ -20,9 +20,9 @@ from privquant.aggregator.store.operator_queries import Engine
 from privquant.aggregator.store.rounds import RoundRow
 from privquant.errors import ProtocolError
 from privquant.server.health import Health
+from privquant.server.http_client import PeerRefused, PeerSilent, post
 from privquant.server.keys import KeyRing
 from privquant.server.logs import say
-from privquant.server.peer import PeerRefused, PeerSilent, post
 
 _SOONEST, _LATEST = 0.2, 10.0  # seconds between two tries at a shuffler that did not take an announcement
 

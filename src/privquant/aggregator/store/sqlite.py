@@ -197,7 +197,7 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
             self.db.execute("COMMIT")
             self._checkpoint()
         except sqlite3.Error as error:
-            self._roll_back()
+            self.db.rollback()
             raise Unavailable(f"{self._NAME} could not be sealed: {error}") from error
         finally:
             self.db.execute("PRAGMA busy_timeout=0")
