@@ -14,7 +14,7 @@ from parties import Parties, Sealing
 
 from privquant import wire
 from privquant.errors import InvalidInput
-from privquant.shuffler.backup import backup, restore
+from privquant.shuffler.campaigns import backup, restore
 from privquant.shuffler.store import opened
 
 

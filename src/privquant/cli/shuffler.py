@@ -195,7 +195,7 @@ def backup(
     target: Annotated[Path, typer.Argument(help="Folder to make; it must not exist.")], data: Data = None
 ) -> None:
     """Copy key, books and batches that are ready, also while the shuffler runs. The copy's campaigns are closed."""
-    from privquant.shuffler.backup import backup as copy
+    from privquant.shuffler.campaigns import backup as copy
 
     copy(_existing(data), target)
     typer.echo(f"copied to {target}; it is as secret as the key in it", err=True)
@@ -203,7 +203,7 @@ def backup(
 
 def restore(source: BackupFolder, data: Data = None) -> None:
     """Make a backup the shuffler of an empty data folder. It forwards what lay ready and takes nothing any more."""
-    from privquant.shuffler.backup import restore as put_back
+    from privquant.shuffler.campaigns import restore as put_back
 
     settings = _settings({"data": data})
     put_back(settings, source)

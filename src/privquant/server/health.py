@@ -14,11 +14,8 @@ from collections.abc import Awaitable, Callable
 from privquant.server.causes import Unavailable, cause_of
 from privquant.server.logs import logger, say
 
-PROBE_SECONDS = 3.0
-"""Between two probes of the store."""
-
-_DECISIVE = frozenset(("probe", "commit", "keys"))
-"""Parts without which no report can be counted."""
+PROBE_SECONDS = 3.0  # between two probes of the store
+_DECISIVE = frozenset(("probe", "commit", "keys"))  # parts without which no report can be counted
 
 
 class Health:
@@ -41,7 +38,7 @@ class Health:
         known = set(self._troubles.values())
         if self._troubles.get(part) == cause:
             return
-        self._end(part)
+        self.well(part)
         self._troubles[part] = cause
         if cause not in known:
             unforeseen = not isinstance(error, Unavailable) and cause.startswith("unforeseen")
@@ -50,10 +47,6 @@ class Health:
 
     def well(self, part: str) -> None:
         """`part` did its work."""
-        if part in self._troubles:
-            self._end(part)
-
-    def _end(self, part: str) -> None:
         cause = self._troubles.pop(part, None)
         if cause is not None and cause not in self._troubles.values():
             say("recovered", part=part, cause=cause)

@@ -21,8 +21,7 @@ from urllib.parse import urlsplit
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.wire import LOOPBACK, MAX_MANIFEST, parse_problem
 
-MOST_READ = 1 << 30
-"""Bytes of an answer that are read of a server the caller trusts."""
+MOST_READ = 1 << 30  # bytes of an answer that are read of a server the caller trusts
 PEER_TIMEOUT = 60.0
 
 

@@ -36,14 +36,10 @@ from privquant.server.logs import logger
 from privquant.server.replies import Asgi, Receive, Reply, Scope, Send, problem
 from privquant.server.request_bodies import BodyMemory, Hangup, RequestBody
 
-MOST_HEAD = 64 << 10
-"""Bytes of a request before its body."""
-LONGEST_SILENCE = 30.0
-"""Seconds from the opening of a connection, or an answer, to the next request's whole header."""
-LONGEST_REQUEST = 120.0
-"""Seconds from a request's header to its answer being taken."""
-SWEEP_TICKS = 10
-"""Ticks of the HTTP server, a tenth of a second each, from one sweep to the next."""
+MOST_HEAD = 64 << 10  # bytes of a request before its body
+LONGEST_SILENCE = 30.0  # seconds from the opening of a connection, or an answer, to the next request's whole header
+LONGEST_REQUEST = 120.0  # seconds from a request's header to its answer being taken
+SWEEP_TICKS = 10  # ticks of the HTTP server, a tenth of a second each, from one sweep to the next
 _MOST_FILES = 1 << 16
 
 

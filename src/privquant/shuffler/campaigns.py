@@ -1,4 +1,4 @@
-"""What a shuffler's operator does with campaigns: agree to one, then list, look, invite, close, delete.
+"""What a shuffler's operator does: agree to a campaign, list, look, invite, close, delete, back up and restore.
 
 A manifest is read, accounted for and signed before a single token exists. The operator sees the question, the table
 of rounds and what every round keeps by exact accounting, and the local epsilon that is left if shuffler and
@@ -9,6 +9,13 @@ token is an HMAC under a secret derived from the shuffler's key; the token itsel
 
 The books of a shuffler: reports acknowledged to devices = held in the open round + forwarded + in rounds shown as
 dropped. An aggregator's `verify` lists the same batches by the same ids.
+
+A backup does not know what came after it: which tokens were spent, which reports joined a round, how one was mixed.
+A restored shuffler that went on from there would take a token twice, and forward a round a second time in another
+mixture, from which the aggregator could tell who came before the copy and who after. So a copy is settled as it is
+made: rounds that still take reports or are being mixed are dropped for good, their reports and everybody's places
+erased, open links withdrawn, and every campaign is closed. A batch that lies ready is kept: sent again it has the
+same id and the same bytes, and counts once.
 """
 
 from __future__ import annotations
@@ -16,7 +23,9 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -24,12 +33,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from privquant import wire
 from privquant.errors import InvalidInput
 from privquant.server.keys import KeyRing
+from privquant.server.sqlite_file import connect, copy_out, put_back, read_only
 from privquant.server.token_ids import CHUNK, TokenIds, new_invites, new_link
-from privquant.shuffler.rounds import LONGEST_ROUND, OVER, State, share_of
+from privquant.shuffler.rounds import LONGEST_ROUND, OVER, Event, State, drop, share_of, states_before
+from privquant.shuffler.settings import Settings
 from privquant.shuffler.store import CAMPAIGN_TABLES, CLOSED, OPEN, transaction
 from privquant.wire.shuffle_promise import check_rounds, promise
 
 MOST_INVITES = 10_000_000
+_GOING_ON = f"SELECT campaign, round FROM round WHERE state IN {tuple(map(str, states_before(Event.SETTLE)))}"
 _SHOWN = "round, state, held, extended, batch, closes"
 
 
@@ -231,3 +243,39 @@ def shown(db: sqlite3.Connection, campaign: Joined) -> dict[str, Any]:
         ],
         "privacy": str(promise(campaign.manifest)),
     }
+
+
+def backup(settings: Settings, target: Path) -> None:
+    """Copy books, ready batches and key into the new folder `target`, also while the shuffler runs."""
+    copy_out("shuffler", settings.file, settings.keys, target, _settle)
+
+
+def restore(settings: Settings, source: Path) -> None:
+    """Make the backup in `source` the shuffler of an empty data folder."""
+    put_back("shuffler", source, settings.file, settings.keys, _check_settled)
+
+
+def _settle(copy: Path) -> None:
+    """Leave nothing in a copy that could go on; what is erased is not in its bytes either."""
+    with closing(connect(copy)) as db:
+        with transaction(db):
+            for campaign, number in db.execute(_GOING_ON).fetchall():
+                drop(db, campaign, number, Event.SETTLE)
+            for table in ("held", "place", "link"):
+                db.execute(f"DELETE FROM {table}")
+            db.execute("UPDATE campaign SET state = ?", (CLOSED,))
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        db.execute("PRAGMA journal_mode=DELETE").fetchall()  # one file, without a log beside it
+        db.execute("VACUUM")
+
+
+def _check_settled(file: Path) -> None:
+    """A plain copy of a shuffler's file is not a backup, however it was made."""
+    with closing(read_only(file)) as db:
+        running = db.execute("SELECT 1 FROM campaign WHERE state <> ?", (CLOSED,)).fetchone()
+        going_on = db.execute(_GOING_ON).fetchone()
+    if running or going_on:
+        raise InvalidInput(
+            f"{file} is a plain copy of a shuffler that ran on: restored, it would forward rounds and take tokens "
+            "a second time; restore what `privquant shuffler backup` made"
+        )

@@ -49,14 +49,7 @@ class State(StrEnum):
     DROPPED = "dropped"
 
 
-class Event(StrEnum):
-    EXTEND = "extend"
-    CLOSE = "close"
-    MIX = "mix"
-    FORWARD = "forward"
-    DROP = "drop"
-    SETTLE = "settle"
-
+Event = StrEnum("Event", "EXTEND CLOSE MIX FORWARD DROP SETTLE")
 
 TRANSITIONS: dict[State, dict[Event, State]] = {
     State.OPEN: {
@@ -195,11 +188,6 @@ def note(db: sqlite3.Connection, campaign: int, number: int, what: str, *evidenc
     known = db.execute(f"SELECT 1 FROM incident {_OF_ROUND} AND what = ? AND evidence IS ?", incident).fetchone()
     if known is None:
         db.execute("INSERT INTO incident (campaign, round, what, evidence) VALUES (?, ?, ?, ?)", incident)
-
-
-def told(db: sqlite3.Connection, campaign: int, number: int, status: str) -> None:
-    """The aggregator has taken this notice."""
-    db.execute(f"DELETE FROM notice {_OF_ROUND} AND status = ?", (campaign, number, status))
 
 
 def _erase(db: sqlite3.Connection, campaign: int, number: int) -> None:

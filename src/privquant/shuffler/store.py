@@ -18,19 +18,18 @@ report that comes after all is kept as long as its round is open.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from privquant.errors import InvalidInput
-from privquant.server.sqlite_writer import OneWriter, connect
+from privquant.server.sqlite_file import OneWriter, connect
 from privquant.shuffler.rounds import State
 
 T = TypeVar("T")
@@ -86,7 +85,7 @@ def prepare(file: Path) -> None:
     """Make the file and its tables, readable by their owner alone, unless they are there."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not file.exists():
-        os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+        file.touch(0o600)
     with closing(connect(file)) as db, transaction(db):
         found = db.execute("PRAGMA application_id").fetchone()[0]
         if found == 0 and not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
@@ -113,18 +112,7 @@ def opened(file: Path) -> Iterator[sqlite3.Connection]:
         yield db
 
 
-class Outcome(Enum):
-    PLACED = auto()
-    HAS = auto()
-    SPENT = auto()
-    UNKNOWN = auto()
-    OVER = auto()
-    NONE = auto()
-    KEPT = auto()
-    STRAY = auto()
-    COPY = auto()
-    FULL = auto()
-    CLOSED = auto()
+Outcome = Enum("Outcome", "PLACED HAS SPENT UNKNOWN OVER NONE KEPT STRAY COPY FULL CLOSED")
 
 
 @dataclass(slots=True)

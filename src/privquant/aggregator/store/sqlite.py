@@ -29,8 +29,7 @@ from privquant.aggregator.store.base import (
     published_rows,
 )
 from privquant.messages import Query
-from privquant.server.sqlite_copy import check_integrity
-from privquant.server.sqlite_writer import OneWriter, connect
+from privquant.server.sqlite_file import OneWriter, check_integrity, connect
 
 _PIN = """
 INSERT INTO pin (campaign, id, box, lease)
