@@ -90,7 +90,7 @@ def join(
     public_url: Url = None,
 ) -> None:
     """Read a campaign's manifest, account for it, and agree to shuffle it."""
-    from privquant.server.http_client import check_peer, get
+    from privquant.server.http_client import check_peer, exchange
     from privquant.server.keys import KeyFolder
     from privquant.shuffler.campaigns import check_manifest, read_manifest
     from privquant.shuffler.campaigns import join as accept
@@ -100,7 +100,7 @@ def join(
 
     settings = _settings({"data": data, "public_url": public_url})
     base, identity, mark = _named(campaign)
-    envelope = get(check_peer(base) + path_of(identity, "manifest"))
+    envelope = exchange(check_peer(base) + path_of(identity, "manifest"))
     manifest = read_manifest(envelope, campaign_id=identity, key_fingerprint=mark)
     signing = KeyFolder(settings.keys).current
     check_manifest(manifest, signing, settings.url)

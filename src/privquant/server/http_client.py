@@ -128,16 +128,10 @@ def check_peer(address: str) -> str:
     return address
 
 
-def post(url: str, body: bytes) -> bytes:
-    """The body of an answer that is no refusal."""
-    return _answer(urllib.request.Request(url, body, {"content-type": "application/json"}, method="POST"))
-
-
-def get(url: str) -> bytes:
-    return _answer(urllib.request.Request(url))
-
-
-def _answer(request: urllib.request.Request) -> bytes:
+def exchange(url: str, body: bytes | None = None) -> bytes:
+    """Get an address of the other party, or post it a message; the body of an answer that is no refusal."""
+    headers = {} if body is None else {"content-type": "application/json"}
+    request = urllib.request.Request(url, body, headers)
     try:
         return answer_of(request, PEER_TIMEOUT, MAX_MANIFEST + 1)[0]
     except Refusal as error:

@@ -287,13 +287,10 @@ def listening_socket(host: str, port: int, patience: float = 0.0) -> socket.sock
 
 
 def folder_lock(folder: Path, taken: str) -> IO[str]:
-    """The lock of the one server this folder may have; `InvalidInput(taken)` if another server has it.
-
-    It goes with the process, however that ends.
-    """
+    """The lock of the one server this folder may have; `InvalidInput(taken)` if another server has it."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        guard = open(folder / "server.lock", "w")  # noqa: SIM115  # held until the server ends
+        guard = open(folder / "server.lock", "w")  # noqa: SIM115  # held until the process ends, however that is
     except OSError as error:
         raise InvalidInput(f"{folder} cannot be the data folder: {error.strerror}") from error
     try:

@@ -23,6 +23,7 @@ from privquant.errors import InvalidInput
 from privquant.server.causes import DAMAGED, Unavailable, cause_of
 
 T = TypeVar("T")
+OnCopy = Callable[[Path], None]
 
 PRAGMAS = (
     "PRAGMA journal_mode=WAL",
@@ -145,9 +146,7 @@ def check_copy(file: Path, consequence: str) -> None:
         raise InvalidInput(f"{file}: {error}; {consequence}") from error
 
 
-def copy_out(
-    name: str, file: Path, keys: Path, target: Path, settle: Callable[[Path], None] = lambda copy: None
-) -> None:
+def copy_out(name: str, file: Path, keys: Path, target: Path, settle: OnCopy = lambda copy: None) -> None:
     """Copy both into the new folder `target`, readable by its owner alone, also while the file is in use.
 
     name: what is copied, in messages. settle: what is done to the copy before it may pass for a backup.
@@ -169,9 +168,7 @@ def copy_out(
         raise
 
 
-def put_back(
-    name: str, source: Path, file: Path, keys: Path, check: Callable[[Path], None] = lambda copy: None
-) -> None:
+def put_back(name: str, source: Path, file: Path, keys: Path, check: OnCopy = lambda copy: None) -> None:
     """Make the backup in the folder `source` the file and the keys of a server that has none.
 
     name: what is restored, in messages. check: raises if the backup is whole and still must not be used.

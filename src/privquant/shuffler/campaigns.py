@@ -157,13 +157,8 @@ def invite(db: sqlite3.Connection, keys: KeyRing, campaign: Joined, number: int)
     return urls
 
 
-def open_link(
-    db: sqlite3.Connection, campaign: Joined, places: int, *, coded: bool = False
-) -> tuple[str, str | None]:
-    """One link for many, with a limit, and the code it needs if `coded`.
-
-    A second call replaces both and keeps the places taken.
-    """
+def open_link(db: sqlite3.Connection, campaign: Joined, places: int, coded: bool = False) -> tuple[str, str | None]:
+    """One link for many, with the code it needs if `coded`. A second one replaces it and keeps the places taken."""
     _check_open(campaign)
     stored, url, code = new_link(places, coded, wire.terms_of(campaign.manifest).address, campaign.manifest)
     with transaction(db):

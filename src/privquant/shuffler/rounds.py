@@ -41,14 +41,7 @@ Permute = Callable[[list[bytes]], None]
 _OF_ROUND = "WHERE campaign = ? AND round = ?"
 
 
-class State(StrEnum):
-    OPEN = "open"
-    CLOSING = "closing"
-    CLOSED = "closed"
-    FORWARDED = "forwarded"
-    DROPPED = "dropped"
-
-
+State = StrEnum("State", "OPEN CLOSING CLOSED FORWARDED DROPPED")
 Event = StrEnum("Event", "EXTEND CLOSE MIX FORWARD DROP SETTLE")
 
 TRANSITIONS: dict[State, dict[Event, State]] = {
@@ -204,9 +197,6 @@ def _notify(db: sqlite3.Connection, campaign: int, number: int, status: str) -> 
 
 
 def share_of(manifest: Manifest) -> int:
-    """The seconds a round has unless an operator says otherwise: half an even share of the campaign's time.
-
-    With every round extended they fill it.
-    """
+    """The seconds of a round by default: half an even share of the campaign's time, all of it with extensions."""
     share = (manifest.deadline - manifest.opens) // (2 * len(manifest.rounds))
     return max(1, min(share, LONGEST_ROUND))

@@ -5,7 +5,7 @@ is durable. An announcement opens a round only if the issuer signed it, it follo
 before it is over; a second one for a round is refused, and kept as evidence beside the first.
 
 No label of a metric names a campaign, a device, a token or an address. Reports and refusals are counted in steps of
-many (see `server.metrics`).
+many (see `server.health`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from prometheus_client import Counter
 from privquant import wire
 from privquant.server.causes import Unavailable
 from privquant.server.group_commit import GroupCommit
+from privquant.server.health import Stepped
 from privquant.server.keys import KeyUnusable
 from privquant.server.logs import say
-from privquant.server.metrics import Stepped
 from privquant.server.replies import Reply, RequestRefused, check_method, refusal_of
 from privquant.server.request_bodies import ReadBody
 from privquant.server.token_ids import TokenIds, hash_of, link_matches

@@ -3,9 +3,8 @@
 What it counts is not for everybody, and behind a proxy every request seems to come from this machine: metrics are
 served on a listener of their own, and only if one is asked for (--admin-port).
 
-Batches and notices are sent to the aggregator until they are acknowledged. The same batch has the same id and the
-same bytes however often it is sent, and the aggregator counts it once; so a kill between sending and hearing does
-no harm. A batch that the aggregator refuses for good (its campaign is closed, say) is dropped, said so, and erased.
+Batches and notices are sent to the aggregator until they are acknowledged. A kill between sending and hearing does
+no harm, because the aggregator counts a batch once, by its id.
 """
 
 from __future__ import annotations
@@ -29,12 +28,11 @@ from privquant.pages.shuffled_page import shuffled_page
 from privquant.server import logs
 from privquant.server.causes import Unavailable
 from privquant.server.group_commit import GroupCommit
-from privquant.server.health import PROBE_SECONDS, Repeating
-from privquant.server.http_client import PeerRefused, PeerSilent, post
+from privquant.server.health import MEDIA, PROBE_SECONDS, Repeating, render
+from privquant.server.http_client import PeerRefused, PeerSilent, exchange
 from privquant.server.http_server import AdminServer, App, ServiceServer, exit_code, folder_lock, listening_socket
 from privquant.server.keys import KeyFolder
 from privquant.server.logs import say
-from privquant.server.metrics import MEDIA, render
 from privquant.server.replies import Reply, Scope, problem
 from privquant.server.request_bodies import RequestBody
 from privquant.server.sqlite_file import connect
@@ -90,12 +88,16 @@ class Peer:
         return status
 
     def _send(self, route: wire.Route, body: bytes, *allowed: str) -> str:
-        """The status that the aggregator answers with; `PeerRefused` if there is none of these."""
-        answer = post(self.campaign.aggregator + wire.path_of(self.campaign.id, route.name), body)
+        """The status that the aggregator answers with; `PeerRefused` if it says no for good."""
         try:
+            answer = exchange(self.campaign.aggregator + wire.path_of(self.campaign.id, route.name), body)
             return wire.parse_status(answer, allowed)
         except wire.WireError as error:
-            raise PeerRefused(f"the aggregator's answer cannot be read: {error}") from error
+            raise PeerSilent(f"the aggregator's answer cannot be read: {error}") from error
+        except PeerRefused as error:
+            if error.code in _FOR_GOOD:
+                raise
+            raise PeerSilent(str(error)) from error
 
 
 def is_waiting(store: Store, campaign: Joined) -> bool:
@@ -107,20 +109,15 @@ async def send_all(store: Store, peer: Peer) -> None:
     """Send what waits, and write down what was acknowledged."""
     campaign, db = peer.campaign.no, store.db
     for notice in store.read(_NOTICES, campaign):
-        try:
+        with contextlib.suppress(PeerRefused):
             await asyncio.to_thread(peer.send_notice, *notice)
-        except PeerRefused as error:
-            if error.code not in _FOR_GOOD:
-                raise
         await store.write(partial(db.execute, _TOLD, (campaign, *notice[:2])))
     for number, batch, reports in store.read(_BATCHES, campaign, State.CLOSED):
         facts = {"campaign": peer.campaign.id[:16], "round": number}
         try:
             status = await asyncio.to_thread(peer.send_batch, number, batch, reports)
         except PeerRefused as error:
-            if error.code not in _FOR_GOOD:
-                raise
-            await store.write(partial(rounds.refused, db, campaign, number, error.code or str(error)))
+            await store.write(partial(rounds.refused, db, campaign, number, error.code))
             _batches.labels("refused").inc()
             say("batch refused", **facts, why=error.code)
             continue
@@ -233,7 +230,7 @@ class Service(Repeating):
                 await send_all(self.store, Peer(view.row, self.keys.current, self.settings.file))
                 self.health.well("aggregator")
                 pause = 0.1
-            except (PeerSilent, PeerRefused, Unavailable) as error:
+            except (PeerSilent, Unavailable) as error:
                 self.health.failed("aggregator", error)
                 await asyncio.sleep(pause)
                 pause = min(_PATIENCE, pause * 2)
