@@ -29,13 +29,12 @@ from privquant.aggregator.store.migrate import opened as opened_store
 from privquant.lab.sample import Sample
 from privquant.lab.shapes import shape
 from privquant.privacy.coin import Coin
+from privquant.server.http_client import exchange
 from privquant.server.keys import KeyFolder
-from privquant.server.peer import get
 from privquant.server.process import ServerProcess, free_port
-from privquant.shuffler.campaigns import find, invite, shown
-from privquant.shuffler.database import opened
-from privquant.shuffler.joining import check_manifest, join, read_manifest
+from privquant.shuffler.campaigns import check_manifest, find, invite, join, read_manifest, shown
 from privquant.shuffler.settings import Settings as ShufflerSettings
+from privquant.shuffler.store import opened
 
 SIZE = 4**9
 WAIT = 0.1  # seconds until a device without a place asks again
@@ -135,7 +134,7 @@ def run(folder: Path, count: int, width: int, seed: int) -> dict[str, Any]:
         }
         made = server.call("POST", "/v1/campaigns", form, token=token)
         identity, mark = made["id"], made["key_fingerprint"]
-        envelope = get(server.url + wire.path_of(identity, "manifest"))
+        envelope = exchange(server.url + wire.path_of(identity, "manifest"))
         manifest = read_manifest(envelope, campaign_id=identity, key_fingerprint=mark)
         check_manifest(manifest, keys.current, shuffling.url)
         with opened(shuffling.file) as db:

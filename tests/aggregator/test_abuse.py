@@ -28,7 +28,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from privquant import wire
 from privquant.aggregator.devices import report_batches
-from privquant.server import connections, request_bodies
+from privquant.server import http_server, request_bodies
 from privquant.server.replies import RequestRefused
 from privquant.server.request_bodies import BodyMemory, RequestBody
 
@@ -284,7 +284,7 @@ def test_memory_of_bodies_is_given_back() -> None:
 @asynccontextmanager
 async def listening(base: type[Any], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
     """A server of the bounded protocol whose application answers /quick and nothing else, ever."""
-    monkeypatch.setattr(connections, "LONGEST_SILENCE", 0.4)
+    monkeypatch.setattr(http_server, "LONGEST_SILENCE", 0.4)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["path"] != "/quick":
@@ -294,10 +294,10 @@ async def listening(base: type[Any], monkeypatch: pytest.MonkeyPatch) -> AsyncIt
 
     class Server(uvicorn.Server):
         async def on_tick(self, counter: int) -> bool:
-            connections.sweep(self.server_state.connections, 1.2)
+            http_server.sweep(self.server_state.connections, 1.2)
             return await super().on_tick(counter)
 
-    protocol = connections.bounded(base)
+    protocol = http_server.bounded(base)
     config = uvicorn.Config(app, http=protocol, ws="none", log_config=None, lifespan="off", port=0)
     server = Server(config)
     server.capture_signals = lambda: asynccontextless()  # type: ignore[method-assign]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from privquant.shuffler import rounds
-from privquant.shuffler.database import prepare, transaction
-from privquant.shuffler.round_states import Event
-from privquant.shuffler.store import AskResult, Keep, Outcome, Place, Store
+from privquant.shuffler.rounds import Event
+from privquant.shuffler.store import AskResult, Outcome, Store, prepare, transaction
 from privquant.wire import SEALED_BYTES, Announcement
 
 T = TypeVar("T")
@@ -56,9 +56,13 @@ class Rounds:
         found: list[AskResult] = []
         for start in range(0, len(numbers), group):
             some = numbers[start : start + group]
-            placed = await self.store.commit([Place(1, token(n), self.batches, FOR_EVER) for n in some])
+            placed = await self.store.commit(
+                [partial(self.store.place, 1, token(n), self.batches, FOR_EVER) for n in some]
+            )
             assert {each.outcome for each in placed} <= {Outcome.PLACED, Outcome.HAS}, placed
-            found += await self.store.commit([Keep(1, token(n), round, bytes_of(n)) for n in some])
+            found += await self.store.commit(
+                [partial(self.store.keep, 1, token(n), round, bytes_of(n)) for n in some]
+            )
         return found
 
     def settle(self, round: int, now: float = 0.0, order: Callable[[list[bytes]], None] = rounds.permute) -> str:

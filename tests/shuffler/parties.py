@@ -19,10 +19,9 @@ from scene import Scene
 from privquant import wire
 from privquant.server.keys import KeyFolder
 from privquant.server.process import ServerProcess, free_port
-from privquant.shuffler.campaigns import find, invite, shown
-from privquant.shuffler.database import opened
-from privquant.shuffler.joining import check_manifest, join, read_manifest
+from privquant.shuffler.campaigns import check_manifest, find, invite, join, read_manifest, shown
 from privquant.shuffler.settings import Settings
+from privquant.shuffler.store import opened
 
 
 class Parties:

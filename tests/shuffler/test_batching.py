@@ -6,6 +6,7 @@ import asyncio
 import resource
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,19 +15,20 @@ from scipy.stats import chi2
 
 from privquant.errors import InvalidInput
 from privquant.shuffler import rounds
-from privquant.shuffler.database import opened, prepare, transaction
 from privquant.shuffler.rounds import OpenRound, event_due
-from privquant.shuffler.store import Keep, Outcome, Place
+from privquant.shuffler.store import Outcome, opened, prepare, transaction
 from privquant.wire import batch_id
 
 
 def keep(held: Rounds, number: int, round: int = 0, sealed: bytes | None = None) -> Outcome:
     sealed = bytes_of(number) if sealed is None else sealed
-    return asyncio.run(held.store.commit([Keep(1, token(number), round, sealed)]))[0].outcome
+    return asyncio.run(held.store.commit([partial(held.store.keep, 1, token(number), round, sealed)]))[0].outcome
 
 
 def place(held: Rounds, number: int, until: int = FOR_EVER) -> Outcome:
-    return asyncio.run(held.store.commit([Place(1, token(number), held.batches, until)]))[0].outcome
+    return asyncio.run(held.store.commit([partial(held.store.place, 1, token(number), held.batches, until)]))[
+        0
+    ].outcome
 
 
 def test_a_full_round_becomes_one_batch_and_is_erased_where_it_lay(tmp_path: Path) -> None:

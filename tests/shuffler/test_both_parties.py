@@ -9,7 +9,7 @@ import pytest
 from fleet import Connection
 from parties import Parties, Sealing
 
-from privquant.server.metrics import Stepped
+from privquant.server.health import Stepped
 
 
 def test_a_campaign_goes_through_both_parties(parties: Parties) -> None:

@@ -16,7 +16,7 @@ from privquant.cli.campaign import differing_batches
 from privquant.errors import InvalidInput
 from privquant.server.http_client import Refusal
 from privquant.server.keys import KeyFolder
-from privquant.shuffler.joining import check_manifest, read_manifest
+from privquant.shuffler.campaigns import check_manifest, read_manifest
 from privquant.wire.signing import ANNOUNCEMENT, BATCH, sign
 
 

@@ -8,8 +8,8 @@ import pytest
 from held_rounds import Rounds, run
 
 from privquant.shuffler import rounds
-from privquant.shuffler.database import transaction
-from privquant.shuffler.round_states import OVER, TRANSITIONS, Event, State, states_before, step
+from privquant.shuffler.rounds import OVER, TRANSITIONS, Event, State, states_before, step
+from privquant.shuffler.store import transaction
 
 
 def ways_to(state: State) -> list[tuple[State, Event]]:

@@ -14,8 +14,8 @@ from parties import Parties, Sealing
 
 from privquant import wire
 from privquant.errors import InvalidInput
-from privquant.shuffler.backup import backup, restore
-from privquant.shuffler.database import opened
+from privquant.shuffler.campaigns import backup, restore
+from privquant.shuffler.store import opened
 
 
 def answered(parties: Parties, manifest: wire.Manifest, tokens: list[str], seed: int) -> Sealing:

@@ -23,7 +23,7 @@ from wiretap import Wiretap
 import privquant.shuffler
 from privquant import wire
 from privquant.server.keys import KeyFolder, seal_key
-from privquant.server.sqlite_writer import connect
+from privquant.server.sqlite_file import connect
 
 MARK = "Mozilla/5.0 privquant-test-agent"
 ADDRESS = "203.0.113.77"

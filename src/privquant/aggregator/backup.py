@@ -10,7 +10,7 @@ from pathlib import Path
 
 from privquant.aggregator.settings import Settings
 from privquant.errors import InvalidInput
-from privquant.server.sqlite_copy import copy_out, put_back
+from privquant.server.sqlite_file import copy_out, put_back
 
 
 def backup(settings: Settings, target: Path) -> None:

@@ -1,15 +1,15 @@
 """What a server counts about itself, for Prometheus. No label names a device, a token or an address.
 
 Counters of reports move in steps of many, so that nobody can read from them when a single one came (see
-`server.metrics`).
+`server.health`).
 """
 
 from __future__ import annotations
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from privquant.server.metrics import Stepped as Stepped
-from privquant.server.metrics import render as render
+from privquant.server.health import Stepped as Stepped
+from privquant.server.health import render as render
 
 requests = Counter("privquant_requests", "Device requests by route and HTTP status", ["route", "status"])
 refusals = Counter("privquant_refusals", "Device requests refused, by reason", ["reason"])

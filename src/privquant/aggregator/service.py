@@ -134,7 +134,7 @@ class Service(Repeating):
     async def _check_keys(self) -> None:
         """A process that cannot answer for a running campaign is not ready, and says which key it needs."""
         for name in sorted({fingerprint(manifest.issuer) for _, manifest in await self._live()}):
-            if not self.keys.has(name):
+            if name not in self.keys.fingerprints():
                 raise KeyMissing(f"the key {name} of a running campaign is not among this server's keys")
             try:
                 self.keys.by_fingerprint(name)

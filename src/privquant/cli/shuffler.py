@@ -90,17 +90,17 @@ def join(
     public_url: Url = None,
 ) -> None:
     """Read a campaign's manifest, account for it, and agree to shuffle it."""
+    from privquant.server.http_client import check_peer, exchange
     from privquant.server.keys import KeyFolder
-    from privquant.server.peer import check_peer, get
-    from privquant.shuffler.database import opened
-    from privquant.shuffler.joining import check_manifest, read_manifest
-    from privquant.shuffler.joining import join as accept
+    from privquant.shuffler.campaigns import check_manifest, read_manifest
+    from privquant.shuffler.campaigns import join as accept
+    from privquant.shuffler.store import opened
     from privquant.wire import path_of
     from privquant.wire.shuffle_promise import promise
 
     settings = _settings({"data": data, "public_url": public_url})
     base, identity, mark = _named(campaign)
-    envelope = get(check_peer(base) + path_of(identity, "manifest"))
+    envelope = exchange(check_peer(base) + path_of(identity, "manifest"))
     manifest = read_manifest(envelope, campaign_id=identity, key_fingerprint=mark)
     signing = KeyFolder(settings.keys).current
     check_manifest(manifest, signing, settings.url)
@@ -120,8 +120,8 @@ def join(
 def list_(data: Data = None) -> None:
     """List the campaigns that are shuffled here."""
     from privquant.shuffler.campaigns import joined, shown
-    from privquant.shuffler.database import opened
-    from privquant.shuffler.round_states import OVER
+    from privquant.shuffler.rounds import OVER
+    from privquant.shuffler.store import opened
 
     with opened(_existing(data).file) as db:
         for campaign in joined(db):
@@ -195,7 +195,7 @@ def backup(
     target: Annotated[Path, typer.Argument(help="Folder to make; it must not exist.")], data: Data = None
 ) -> None:
     """Copy key, books and batches that are ready, also while the shuffler runs. The copy's campaigns are closed."""
-    from privquant.shuffler.backup import backup as copy
+    from privquant.shuffler.campaigns import backup as copy
 
     copy(_existing(data), target)
     typer.echo(f"copied to {target}; it is as secret as the key in it", err=True)
@@ -203,7 +203,7 @@ def backup(
 
 def restore(source: BackupFolder, data: Data = None) -> None:
     """Make a backup the shuffler of an empty data folder. It forwards what lay ready and takes nothing any more."""
-    from privquant.shuffler.backup import restore as put_back
+    from privquant.shuffler.campaigns import restore as put_back
 
     settings = _settings({"data": data})
     put_back(settings, source)
@@ -256,7 +256,7 @@ def _existing(data: Path | None) -> Settings:
 def _campaign(data: Path | None, start: str) -> Iterator[tuple[sqlite3.Connection, Joined]]:
     """The database of a shuffler that is there, and its campaign whose id begins so."""
     from privquant.shuffler.campaigns import find
-    from privquant.shuffler.database import opened
+    from privquant.shuffler.store import opened
 
     with opened(_existing(data).file) as db:
         yield db, find(db, start)

@@ -16,13 +16,12 @@ from typing import Any
 
 from privquant.demo.local import PATIENCE, PROCESSES, Addresses, Compared, Demo, DemoResult
 from privquant.privacy.coin import real_epsilon
+from privquant.server.http_client import exchange
 from privquant.server.keys import KeyFolder
-from privquant.server.peer import get
 from privquant.server.process import ServerProcess, free_port
-from privquant.shuffler.campaigns import find, invite, shown
-from privquant.shuffler.database import opened
-from privquant.shuffler.joining import check_manifest, join, read_manifest
+from privquant.shuffler.campaigns import check_manifest, find, invite, join, read_manifest, shown
 from privquant.shuffler.settings import Settings
+from privquant.shuffler.store import opened
 from privquant.wire import PROBLEMS, path_of, public_key_of, terms_of
 
 DELTA = 1e-6
@@ -77,7 +76,7 @@ class ShuffledDemo(Demo):
 
     def _join(self, identity: str) -> None:
         key, mark = self.keys.current, self.key_fingerprint
-        envelope = get(self.server.url + path_of(identity, "manifest"))
+        envelope = exchange(self.server.url + path_of(identity, "manifest"))
         self.manifest = read_manifest(envelope, campaign_id=identity, key_fingerprint=mark)
         check_manifest(self.manifest, key, self.shuffling.url)
         with opened(self.shuffling.file) as db:

@@ -65,12 +65,9 @@ def cause_of(error: BaseException) -> str:
     if isinstance(error, PrivquantError) and not isinstance(error, Unavailable):
         return str(error)
     chain = list(_chain(error))
-    for each in chain:
-        found = _known(each)
-        if found is not None:
-            return found
-    own = next((str(each) for each in chain if isinstance(each, PrivquantError) and str(each)), None)
-    return own or f"unforeseen: {type(chain[-1]).__name__}"
+    known = [found for each in chain if (found := _known(each)) is not None]
+    own = [str(each) for each in chain if isinstance(each, PrivquantError) and str(each)]
+    return next(iter(known + own), f"unforeseen: {type(chain[-1]).__name__}")
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -90,8 +87,7 @@ def _known(error: BaseException) -> str | None:
         return _SQLITE.get(code & 0xFF)  # the rest says where, in detail nobody needs
     state = getattr(error, "sqlstate", None)
     if isinstance(state, str):
-        fitting = [words for prefix, words in _POSTGRES.items() if state.startswith(prefix)]
-        return fitting[0] if fitting else None
+        return next((words for prefix, words in _POSTGRES.items() if state.startswith(prefix)), None)
     if isinstance(error, ConnectionError | TimeoutError):
         return GONE
     if isinstance(error, OSError) and error.errno is not None:

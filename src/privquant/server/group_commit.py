@@ -25,14 +25,11 @@ MOST = 1_000
 
 @dataclass(eq=False)
 class GroupCommit(Generic[A, R]):
-    """Feeds one store. `MOST` asks make a group; beyond `depth` waiting asks new ones are turned away.
-
-    moment: seconds for which a group smaller than the last one waits.
-    """
+    """Feeds one store. `MOST` asks make a group; beyond `depth` waiting asks new ones are turned away."""
 
     _commit: Callable[[list[A]], Awaitable[list[R]]]
     depth: int = 50_000
-    moment: float = 0.0
+    moment: float = 0.0  # seconds for which a group smaller than the last one waits
 
     def __post_init__(self) -> None:
         self._last = 0

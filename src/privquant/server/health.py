@@ -3,22 +3,26 @@
 Readiness follows what the process does anyway and a probe that writes every few seconds; asking for it touches
 nothing, however often it is asked. What a service does again and again beside its requests is a task each, none of
 which ends by failing, and whose health is told here too.
+
+What it counts is told to Prometheus. A number that moved with every report would be a clock of single reports for
+anyone who watches it, so what counts reports moves in steps of many.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable
+
+from prometheus_client import CollectorRegistry, Counter, generate_latest, multiprocess
 
 from privquant.server.causes import Unavailable, cause_of
 from privquant.server.logs import logger, say
 
-PROBE_SECONDS = 3.0
-"""Between two probes of the store."""
-
-_DECISIVE = frozenset(("probe", "commit", "keys"))
-"""Parts without which no report can be counted."""
+MEDIA = "text/plain; version=0.0.4; charset=utf-8"
+PROBE_SECONDS = 3.0  # between two probes of the store
+_DECISIVE = frozenset(("probe", "commit", "keys"))  # parts without which no report can be counted
 
 
 class Health:
@@ -41,7 +45,7 @@ class Health:
         known = set(self._troubles.values())
         if self._troubles.get(part) == cause:
             return
-        self._end(part)
+        self.well(part)
         self._troubles[part] = cause
         if cause not in known:
             unforeseen = not isinstance(error, Unavailable) and cause.startswith("unforeseen")
@@ -50,10 +54,6 @@ class Health:
 
     def well(self, part: str) -> None:
         """`part` did its work."""
-        if part in self._troubles:
-            self._end(part)
-
-    def _end(self, part: str) -> None:
         cause = self._troubles.pop(part, None)
         if cause is not None and cause not in self._troubles.values():
             say("recovered", part=part, cause=cause)
@@ -84,3 +84,30 @@ class Repeating:
             return False
         self.health.well(name)
         return True
+
+
+class Stepped:
+    """A counter that is told of every event and moves when there are `step` of them with the same labels."""
+
+    step = 32
+
+    def __init__(self, counter: Counter) -> None:
+        self._counter = counter
+        self._held: dict[tuple[str, ...], int] = {}
+
+    def inc(self, *labels: str) -> None:
+        counter = self._counter.labels(*labels) if labels else self._counter
+        held = self._held.get(labels, 0) + 1
+        if held >= Stepped.step:
+            counter.inc(held)
+            held = 0
+        self._held[labels] = held
+
+
+def render() -> bytes:
+    """All that this process counts, or all workers of this server together."""
+    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        registry = CollectorRegistry()
+        multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)
+    return generate_latest()

@@ -1,8 +1,11 @@
-"""Requests to a running server with an operator's token, and plain words where there is no answer.
+"""Requests to a running server, an operator's or the other party's, and plain words where there is no answer.
 
 For servers the caller trusts; the device, which trusts none, has a transport of its own. As there, a secret leaves
 this machine encrypted or not at all: with a token plain http is refused except to this machine itself, and a
 redirect, which would carry the token to wherever it points, is not followed.
+
+What aggregator and shuffler send each other carries its own signature and its own seal; the connection is https all
+the same, except on this machine.
 """
 
 from __future__ import annotations
@@ -16,10 +19,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from privquant.errors import InvalidInput, PrivquantError
-from privquant.wire import LOOPBACK, parse_problem
+from privquant.wire import LOOPBACK, MAX_MANIFEST, parse_problem
 
-MOST_READ = 1 << 30
-"""Bytes of an answer that are read of a server the caller trusts."""
+MOST_READ = 1 << 30  # bytes of an answer that are read of a server the caller trusts
+PEER_TIMEOUT = 60.0
 
 
 class Refusal(PrivquantError):
@@ -105,3 +108,33 @@ class OperatorClient:
             request.add_header("authorization", f"Bearer {self._token}")
         said, kind = answer_of(request, self._timeout)
         return json.loads(said) if kind == "application/json" and said else said.decode()
+
+
+class PeerRefused(Refusal):
+    """The other party said no, and will say so again."""
+
+
+class PeerSilent(PrivquantError):
+    """The other party does not answer now; send the same again."""
+
+
+def check_peer(address: str) -> str:
+    """An address that messages may be sent to; InvalidInput otherwise."""
+    where = urlsplit(address)
+    if where.scheme not in ("https", "http") or not where.hostname or address.endswith("/"):
+        raise InvalidInput(f"an address is https://host without a closing slash, got {address!r:.80}")
+    if where.scheme == "http" and where.hostname not in LOOPBACK:
+        raise InvalidInput(f"{address} is not encrypted: say https://; plain http is for this machine only")
+    return address
+
+
+def exchange(url: str, body: bytes | None = None) -> bytes:
+    """Get an address of the other party, or post it a message; the body of an answer that is no refusal."""
+    headers = {} if body is None else {"content-type": "application/json"}
+    request = urllib.request.Request(url, body, headers)
+    try:
+        return answer_of(request, PEER_TIMEOUT, MAX_MANIFEST + 1)[0]
+    except Refusal as error:
+        if error.final:
+            raise PeerRefused(str(error), error.code, final=True) from error
+        raise PeerSilent(str(error)) from error

@@ -1,6 +1,11 @@
 """The frame of both servers: a service behind uvicorn, its listeners, and the lock of its folder.
 
 What cannot be had (a port, a folder, a lock) is said in one line before anything starts.
+
+A connection is bounded here in what it may cost before and between its requests. uvicorn closes one that is idle
+after an answer. It waits for ever for the first request, for the rest of a header, and for a client to take its
+answer; and it keeps a header however long it grows. Here a connection knows since when it is in its present state,
+and `sweep` closes those that are in it for too long.
 """
 
 from __future__ import annotations
@@ -10,12 +15,13 @@ import errno
 import fcntl
 import gc
 import math
+import resource
 import signal
 import socket
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,11 +31,16 @@ import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from privquant.errors import InvalidInput, PrivquantError
-from privquant.server import connections
 from privquant.server.causes import cause_of
 from privquant.server.logs import logger
 from privquant.server.replies import Asgi, Receive, Reply, Scope, Send, problem
 from privquant.server.request_bodies import BodyMemory, Hangup, RequestBody
+
+MOST_HEAD = 64 << 10  # bytes of a request before its body
+LONGEST_SILENCE = 30.0  # seconds from the opening of a connection, or an answer, to the next request's whole header
+LONGEST_REQUEST = 120.0  # seconds from a request's header to its answer being taken
+SWEEP_TICKS = 10  # ticks of the HTTP server, a tenth of a second each, from one sweep to the next
+_MOST_FILES = 1 << 16
 
 
 class StartFailed(PrivquantError):
@@ -83,30 +94,70 @@ class App(ABC):
             return problem("unavailable")
 
 
-def http_config(app: Any, most_connections: int) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        http=connections.bounded(AutoHTTPProtocol),
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=20,
-        timeout_keep_alive=30,
-        limit_concurrency=most_connections,
-        backlog=4_096,
-        lifespan="off",
-    )
+def bounded(base: type[Any]) -> type[Any]:
+    """A protocol class of uvicorn's, with these bounds."""
+
+    class Bounded(base):  # type: ignore[misc]
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._since = self.loop.time()
+            self._head = 0
+            self._last = None
+
+        @property
+        def _in_work(self) -> bool:
+            return self.cycle is not None and not self.cycle.response_complete
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.cycle is not self._last:
+                self._last, self._since, self._head = self.cycle, self.loop.time(), 0
+            elif not self._in_work:
+                self._head += len(data)
+                if self._head > MOST_HEAD:
+                    self.transport.abort()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._since, self._head = self.loop.time(), 0
+
+        def overdue(self, longest_request: float) -> bool:
+            return bool(self.loop.time() - self._since > (longest_request if self._in_work else LONGEST_SILENCE))
+
+    return Bounded
+
+
+def sweep(connections: Iterable[Any], longest_request: float) -> None:
+    """Close what has been silent, or at one request, for too long."""
+    for connection in list(connections):
+        if connection.overdue(longest_request):
+            connection.transport.abort()
 
 
 class _BoundedServer(uvicorn.Server):
-    longest_request = connections.LONGEST_REQUEST
+    longest_request = LONGEST_REQUEST
+
+    def __init__(self, app: Any, most_connections: int) -> None:
+        config = uvicorn.Config(
+            app,
+            http=bounded(AutoHTTPProtocol),
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=20,
+            timeout_keep_alive=30,
+            limit_concurrency=most_connections,
+            backlog=4_096,
+            lifespan="off",
+        )
+        super().__init__(config)
 
     async def on_tick(self, counter: int) -> bool:
-        if counter % connections.SWEEP_TICKS == 0:
-            connections.sweep(self.server_state.connections, self.longest_request)
+        if counter % SWEEP_TICKS == 0:
+            sweep(self.server_state.connections, self.longest_request)
         return await super().on_tick(counter)
 
 
@@ -116,7 +167,7 @@ class AdminServer(_BoundedServer):
     longest_request = math.inf  # to erase a campaign takes as long as it takes
 
     def __init__(self, app: Any, listening: socket.socket) -> None:
-        super().__init__(http_config(app, 1_000))
+        super().__init__(app, 1_000)
         self._listening = listening
 
     @contextmanager
@@ -148,7 +199,7 @@ class ServiceServer(_BoundedServer):
         on_ready: Callable[[], None] = lambda: None,
         on_stop: Callable[[], None] = lambda: None,
     ) -> None:
-        super().__init__(http_config(app, 10_000))
+        super().__init__(app, 10_000)
         self._service = service
         self._admin = admin
         self._on_ready = on_ready
@@ -159,7 +210,7 @@ class ServiceServer(_BoundedServer):
         """Serve until told to stop; `StartFailed` in one line if the service cannot start."""
         # The thread that commits waits for the interpreter's lock twice a group, by default up to 5 ms each time.
         sys.setswitchinterval(0.0005)
-        connections.allow_many()
+        _allow_many()
         self.run([listening])
         if self.failure is not None:
             raise StartFailed(cause_of(self.failure)) from self.failure
@@ -198,6 +249,14 @@ class ServiceServer(_BoundedServer):
                 signal.signal(number, handler)
 
 
+def _allow_many() -> None:
+    """As many open connections as this process may be given; what is usual by default is a thousand."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def exit_code(work: Callable[[], int], tell: Callable[[str], None] | None = None) -> int:
     """The exit code of a process that does this; what it fails with is told in one line."""
     try:
@@ -228,13 +287,10 @@ def listening_socket(host: str, port: int, patience: float = 0.0) -> socket.sock
 
 
 def folder_lock(folder: Path, taken: str) -> IO[str]:
-    """The lock of the one server this folder may have; `InvalidInput(taken)` if another server has it.
-
-    It goes with the process, however that ends.
-    """
+    """The lock of the one server this folder may have; `InvalidInput(taken)` if another server has it."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        guard = open(folder / "server.lock", "w")  # noqa: SIM115  # held until the server ends
+        guard = open(folder / "server.lock", "w")  # noqa: SIM115  # held until the process ends, however that is
     except OSError as error:
         raise InvalidInput(f"{folder} cannot be the data folder: {error.strerror}") from error
     try:

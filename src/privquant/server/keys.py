@@ -50,14 +50,16 @@ class KeyRing(ABC):
         """Add a key and sign new manifests with it; its fingerprint."""
 
     @abstractmethod
-    def fingerprints(self) -> list[str]: ...
+    def _load(self, name: str) -> Ed25519PrivateKey: ...
 
-    @abstractmethod
+    def fingerprints(self) -> list[str]:
+        return sorted(self._loaded)
+
     def by_fingerprint(self, name: str) -> Ed25519PrivateKey:
         """`KeyMissing` if there is no such key."""
-
-    def has(self, name: str) -> bool:
-        return name in self.fingerprints()
+        if name not in self._loaded:
+            self._loaded[name] = self._load(name)
+        return self._loaded[name]
 
     def campaign_secret(self, issuer: str, campaign_id: str) -> bytes:
         """32 bytes that only holders of the issuer's private key can derive; one per campaign."""
@@ -111,18 +113,16 @@ class KeyFolder(KeyRing):
     def fingerprints(self) -> list[str]:
         return sorted(path.stem for path in self.folder.glob("*.pem"))
 
-    def by_fingerprint(self, name: str) -> Ed25519PrivateKey:
-        if name not in self._loaded:
-            path = self.folder / f"{name}.pem"
-            if not path.is_file():
-                raise KeyMissing(f"the key {name} is not in the key folder; restore it from the backup")
-            if path.stat().st_mode & 0o077:
-                raise KeyUnusable(f"{path} can be read by others; run: chmod 600 {path}")
-            key = load_pem_private_key(path.read_bytes(), password=None)
-            if not isinstance(key, Ed25519PrivateKey) or fingerprint(public_key_of(key)) != name:
-                raise KeyUnusable(f"{path} is not the Ed25519 key its name says")
-            self._loaded[name] = key
-        return self._loaded[name]
+    def _load(self, name: str) -> Ed25519PrivateKey:
+        path = self.folder / f"{name}.pem"
+        if not path.is_file():
+            raise KeyMissing(f"the key {name} is not in the key folder; restore it from the backup")
+        if path.stat().st_mode & 0o077:
+            raise KeyUnusable(f"{path} can be read by others; run: chmod 600 {path}")
+        key = load_pem_private_key(path.read_bytes(), password=None)
+        if not isinstance(key, Ed25519PrivateKey) or fingerprint(public_key_of(key)) != name:
+            raise KeyUnusable(f"{path} is not the Ed25519 key its name says")
+        return key
 
 
 class GivenKeys(KeyRing):
@@ -148,13 +148,8 @@ class GivenKeys(KeyRing):
     def rotate(self) -> str:
         raise InvalidInput(f"the keys are given in {SIGNING_KEYS}: put a new one before them, on every host")
 
-    def fingerprints(self) -> list[str]:
-        return sorted(self._loaded)
-
-    def by_fingerprint(self, name: str) -> Ed25519PrivateKey:
-        if name not in self._loaded:
-            raise KeyMissing(f"the key {name} is not among those of {SIGNING_KEYS}")
-        return self._loaded[name]
+    def _load(self, name: str) -> Ed25519PrivateKey:
+        raise KeyMissing(f"the key {name} is not among those of {SIGNING_KEYS}")
 
 
 def seal_key(keys: KeyRing, issuer: str, nonce: str) -> X25519PrivateKey:
@@ -181,12 +176,9 @@ def has_keys(folder: Path) -> bool:
 def _write_private(path: Path, content: bytes) -> None:
     """Write a file no one else may read, whole or not at all."""
     fresh = path.with_name(path.name + f".{os.getpid()}.new")
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        os.write(handle, content)
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0) as file:
+        file.write(content)
+        os.fsync(file)
     os.replace(fresh, path)
     folder = os.open(path.parent, os.O_RDONLY)
     try:

@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 import time
+import traceback
 
 logger = logging.getLogger("privquant.aggregator")
 
@@ -21,11 +22,8 @@ class _JsonLines(logging.Formatter):
         if record.exc_info and record.exc_info[0] is not None:
             # The kind and place of an error, never its message: that may quote a request.
             form["error"] = record.exc_info[0].__name__
-            trace = record.exc_info[2]
-            while trace is not None and trace.tb_next is not None:
-                trace = trace.tb_next
-            if trace is not None:
-                form["where"] = f"{trace.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno}"
+            for frame in traceback.extract_tb(record.exc_info[2])[-1:]:
+                form["where"] = f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}"
         return json.dumps(form, sort_keys=False)
 
 

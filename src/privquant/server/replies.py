@@ -18,18 +18,15 @@ RETRY_SECONDS = 2
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer, which is also an ASGI application that gives it.
-
-    allow: the methods the address takes. close: the rest of the request is not worth reading.
-    """
+    """An answer, which is also an ASGI application that gives it."""
 
     status: int
     body: bytes
     media: str = "application/json"
     retry_after: int | None = None
     immutable: bool = False
-    allow: str | None = None
-    close: bool = False
+    allow: str | None = None  # the methods the address takes
+    close: bool = False  # the rest of the request is not worth reading
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         headers = [

@@ -12,16 +12,12 @@ from contextlib import suppress
 
 from privquant.server.replies import Receive, RequestRefused, Scope
 
-SLOWEST_BODY = 10.0
-"""Seconds a client may take to send a body."""
+SLOWEST_BODY = 10.0  # seconds a client may take to send a body
 SMALL_BODY = 4_096
 """Bytes that are read and thrown away to keep a connection; behind a larger body that nobody wants it is closed."""
-MOST_HELD = 32 << 20
-"""Bytes that all bodies together may hold in one process, beside small ones."""
+MOST_HELD = 32 << 20  # bytes that all bodies together may hold in one process, beside small ones
 
-
-ReadBody = Callable[[int], Awaitable[bytes]]
-"""Reads a body of at most so many bytes."""
+ReadBody = Callable[[int], Awaitable[bytes]]  # reads a body of at most so many bytes
 
 
 async def whole(body: bytes | ReadBody, limit: int) -> bytes:

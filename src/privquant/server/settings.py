@@ -97,20 +97,19 @@ class ServerSettings:
         file = given.get("config") or env.get(cls.PREFIX + "CONFIG")
         in_file = cls._read_file(Path(file)) if file else {}
         found: dict[str, Any] = {}
-        for field in fields(cls):
-            value = given.get(field.name)
+        for name, kind in cls._types().items():
+            value = given.get(name)
             if value is None:
-                value = env.get(cls.PREFIX + field.name.upper())
-            if value is None or (value == "" and field.name not in cls.MAY_BE_EMPTY):
-                value = in_file.get(field.name)
+                value = env.get(cls.PREFIX + name.upper())
+            if value is None or (value == "" and name not in cls.MAY_BE_EMPTY):
+                value = in_file.get(name)
             if value is None:
                 continue
-            kind = cls._type_of(field.name)
             try:
-                found[field.name] = kind(value)
+                found[name] = kind(value)
             except ValueError as error:
                 expected = _IN_WORDS.get(kind, kind.__name__)
-                raise InvalidInput(f"{field.name} must be {expected}, got {value!r}") from error
+                raise InvalidInput(f"{name} must be {expected}, got {value!r}") from error
         return cls(**found)
 
     @classmethod
@@ -122,22 +121,21 @@ class ServerSettings:
             raise InvalidInput(f"{file} cannot be read: {error.strerror}") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InvalidInput(f"{file} is not TOML: {error}") from error
-        names = [field.name for field in fields(cls)]
+        types = cls._types()
         for name, value in form.items():
-            if name not in names:
-                near = difflib.get_close_matches(name, names, 1)
-                hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(names)}"
+            if name not in types:
+                near = difflib.get_close_matches(name, types, 1)
+                hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(types)}"
                 raise InvalidInput(f"{file}: there is no setting {name!r}{hint}")
-            kind = cls._type_of(name)
+            kind = types[name]
             fits = isinstance(value, str) if kind is Path else isinstance(value, kind)
             if not (fits or (kind is float and isinstance(value, int))) or isinstance(value, bool):
                 raise InvalidInput(f"{file}: {name} must be {_IN_WORDS.get(kind, 'a text')}, got {value!r}")
         return form
 
     @classmethod
-    def _type_of(cls, name: str) -> type:
-        default = next(field.default for field in fields(cls) if field.name == name)
-        return Path if isinstance(default, Path) else type(default)
+    def _types(cls) -> dict[str, type]:
+        return {f.name: Path if isinstance(f.default, Path) else type(f.default) for f in fields(cls)}
 
 
 def address(host: str, port: int) -> str:

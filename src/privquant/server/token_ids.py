@@ -19,10 +19,8 @@ from privquant.server.replies import RequestRefused
 from privquant.wire import Claim, Invite, Manifest, fingerprint, new_code, new_token, token_hash
 
 ID_BYTES = 16
-CHUNK = 5_000
-"""New tokens stored in one transaction, so that devices never wait long for the writer."""
-LONGEST_WAIT = 3_600
-"""Retry-After never asks for more: a device that sleeps longer than this may as well ask again."""
+CHUNK = 5_000  # new tokens stored in one transaction, so that devices never wait long for the writer
+LONGEST_WAIT = 3_600  # Retry-After never asks for more: a device that sleeps longer may as well ask again
 
 
 class TokenIds:

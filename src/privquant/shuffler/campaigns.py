@@ -1,10 +1,21 @@
-"""What a shuffler's operator does with campaigns that were joined: list, look, invite, close, delete.
+"""What a shuffler's operator does: agree to a campaign, list, look, invite, close, delete, back up and restore.
+
+A manifest is read, accounted for and signed before a single token exists. The operator sees the question, the table
+of rounds and what every round keeps by exact accounting, and the local epsilon that is left if shuffler and
+aggregator work together. A table that does not keep what the manifest says is refused whoever agrees.
 
 Tokens are issued on this side: an aggregator that issued them could fill a batch with fakes. What is stored of a
 token is an HMAC under a secret derived from the shuffler's key; the token itself is nowhere but in the invite.
 
 The books of a shuffler: reports acknowledged to devices = held in the open round + forwarded + in rounds shown as
 dropped. An aggregator's `verify` lists the same batches by the same ids.
+
+A backup does not know what came after it: which tokens were spent, which reports joined a round, how one was mixed.
+A restored shuffler that went on from there would take a token twice, and forward a round a second time in another
+mixture, from which the aggregator could tell who came before the copy and who after. So a copy is settled as it is
+made: rounds that still take reports or are being mixed are dropped for good, their reports and everybody's places
+erased, open links withdrawn, and every campaign is closed. A batch that lies ready is kept: sent again it has the
+same id and the same bytes, and counts once.
 """
 
 from __future__ import annotations
@@ -12,19 +23,26 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privquant import wire
 from privquant.errors import InvalidInput
 from privquant.server.keys import KeyRing
+from privquant.server.sqlite_file import connect, copy_out, put_back, read_only
 from privquant.server.token_ids import CHUNK, TokenIds, new_invites, new_link
-from privquant.shuffler.database import CAMPAIGN_TABLES, CLOSED, OPEN, transaction
-from privquant.shuffler.round_states import OVER, State
-from privquant.wire import terms_of
-from privquant.wire.shuffle_promise import promise
+from privquant.shuffler.rounds import LONGEST_ROUND, OVER, Event, State, drop, share_of, states_before
+from privquant.shuffler.settings import Settings
+from privquant.shuffler.store import CAMPAIGN_TABLES, CLOSED, OPEN, transaction
+from privquant.wire.shuffle_promise import check_rounds, promise
 
 MOST_INVITES = 10_000_000
+_GOING_ON = f"SELECT campaign, round FROM round WHERE state IN {tuple(map(str, states_before(Event.SETTLE)))}"
+_SHOWN = "round, state, held, extended, batch, closes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +82,74 @@ def find(db: sqlite3.Connection, start: str) -> Joined:
 
 
 def token_ids_of(keys: KeyRing, manifest: wire.Manifest) -> TokenIds:
-    return TokenIds(keys.campaign_secret(terms_of(manifest).key, manifest.id))
+    return TokenIds(keys.campaign_secret(wire.terms_of(manifest).key, manifest.id))
+
+
+def read_manifest(envelope: bytes, *, campaign_id: str, key_fingerprint: str) -> wire.Manifest:
+    """The manifest that the aggregator's operator named, by its hash and by the fingerprint of its issuer's key."""
+    try:
+        manifest = wire.open_issued(_issued(envelope), campaign_id=campaign_id, key_fingerprint=key_fingerprint)
+    except wire.WireError as error:
+        raise InvalidInput(f"this is not the manifest that was named: {error}") from error
+    wire.terms_of(manifest)
+    return manifest
+
+
+def _issued(envelope: bytes) -> bytes:
+    """Without an acceptance, as another copy of this shuffler may serve it."""
+    form = wire.parse_json(envelope, wire.MAX_MANIFEST)
+    if isinstance(form, dict):
+        form.pop("accepted", None)
+    return json.dumps(form).encode()
+
+
+def check_manifest(manifest: wire.Manifest, key: Ed25519PrivateKey, address: str) -> None:
+    """InvalidInput if this shuffler must not accept the manifest."""
+    terms = wire.terms_of(manifest)
+    if terms.key != (own := wire.public_key_of(key)):
+        raise InvalidInput(
+            f"the manifest names the shuffler {wire.fingerprint(terms.key)}, and this one is "
+            f"{wire.fingerprint(own)}: the aggregator's operator is to give `privquant shuffler key`"
+        )
+    if terms.address != address:
+        raise InvalidInput(
+            f"the manifest sends devices to {terms.address}, and this shuffler is at {address} (--public-url)"
+        )
+    if manifest.deadline <= time.time():
+        raise InvalidInput("the campaign's deadline has passed")
+    check_rounds(manifest)
+
+
+def join(
+    db: sqlite3.Connection,
+    envelope: bytes,
+    manifest: wire.Manifest,
+    key: Ed25519PrivateKey,
+    *,
+    aggregator: str,
+    round_seconds: int | None = None,
+) -> None:
+    """Accept a checked manifest and shuffle it from now on."""
+    seconds = share_of(manifest) if round_seconds is None else round_seconds
+    if not 1 <= seconds <= LONGEST_ROUND:
+        raise InvalidInput(f"a round has 1 to {LONGEST_ROUND} seconds, got {seconds}")
+    mark = wire.fingerprint(manifest.issuer)
+    accepted = wire.accept_manifest(_issued(envelope), key, campaign_id=manifest.id, key_fingerprint=mark)
+    with transaction(db):
+        if db.execute("SELECT 1 FROM campaign WHERE id = ?", (manifest.id,)).fetchone() is not None:
+            raise InvalidInput("this campaign was joined before")
+        db.execute(
+            "INSERT INTO campaign (id, envelope, aggregator, round_seconds, state, joined)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (manifest.id, accepted, aggregator, seconds, OPEN, int(time.time())),
+        )
 
 
 def invite(db: sqlite3.Connection, keys: KeyRing, campaign: Joined, number: int) -> list[str]:
     """Fresh one-time invites. Their tokens are nowhere but in what this returns."""
     _check_open(campaign)
-    manifest = campaign.manifest
-    address, token_ids = terms_of(manifest).address, token_ids_of(keys, manifest)
-    ids, urls = new_invites(number, MOST_INVITES, token_ids, address, manifest)
+    token_ids, address = token_ids_of(keys, campaign.manifest), wire.terms_of(campaign.manifest).address
+    ids, urls = new_invites(number, MOST_INVITES, token_ids, address, campaign.manifest)
     for start in range(0, number, CHUNK):
         with transaction(db):
             rows = [(campaign.no, id) for id in ids[start : start + CHUNK]]
@@ -80,15 +157,10 @@ def invite(db: sqlite3.Connection, keys: KeyRing, campaign: Joined, number: int)
     return urls
 
 
-def open_link(
-    db: sqlite3.Connection, campaign: Joined, places: int, *, coded: bool = False
-) -> tuple[str, str | None]:
-    """One link for many, with a limit, and the code it needs if `coded`.
-
-    A second call replaces both and keeps the places taken.
-    """
+def open_link(db: sqlite3.Connection, campaign: Joined, places: int, coded: bool = False) -> tuple[str, str | None]:
+    """One link for many, with the code it needs if `coded`. A second one replaces it and keeps the places taken."""
     _check_open(campaign)
-    stored, url, code = new_link(places, coded, terms_of(campaign.manifest).address, campaign.manifest)
+    stored, url, code = new_link(places, coded, wire.terms_of(campaign.manifest).address, campaign.manifest)
     with transaction(db):
         db.execute(
             "INSERT INTO link (campaign, secret, places, taken) VALUES (?, ?, ?, 0)"
@@ -128,11 +200,10 @@ def shown(db: sqlite3.Connection, campaign: Joined) -> dict[str, Any]:
     """One campaign as JSON: every round with its state, its number and its batch's id."""
 
     def rows_of(columns: str, table: str, order: str = "1") -> list[Any]:
-        return db.execute(
-            f"SELECT {columns} FROM {table} WHERE campaign = ? ORDER BY {order}", (campaign.no,)
-        ).fetchall()
+        selected = f"SELECT {columns} FROM {table} WHERE campaign = ? ORDER BY {order}"
+        return db.execute(selected, (campaign.no,)).fetchall()
 
-    terms = terms_of(campaign.manifest)
+    terms = wire.terms_of(campaign.manifest)
     rounds = [
         {
             "round": number,
@@ -143,9 +214,7 @@ def shown(db: sqlite3.Connection, campaign: Joined) -> dict[str, Any]:
             "batch": batch,
             "closes": None if state in OVER else closes,
         }
-        for number, state, held, extended, batch, closes in rows_of(
-            "round, state, held, extended, batch, closes", "round"
-        )
+        for number, state, held, extended, batch, closes in rows_of(_SHOWN, "round")
     ]
     over = campaign.state == OPEN and time.time() >= campaign.manifest.deadline
     link = rows_of("places, taken", "link")
@@ -169,3 +238,39 @@ def shown(db: sqlite3.Connection, campaign: Joined) -> dict[str, Any]:
         ],
         "privacy": str(promise(campaign.manifest)),
     }
+
+
+def backup(settings: Settings, target: Path) -> None:
+    """Copy books, ready batches and key into the new folder `target`, also while the shuffler runs."""
+    copy_out("shuffler", settings.file, settings.keys, target, _settle)
+
+
+def restore(settings: Settings, source: Path) -> None:
+    """Make the backup in `source` the shuffler of an empty data folder."""
+    put_back("shuffler", source, settings.file, settings.keys, _check_settled)
+
+
+def _settle(copy: Path) -> None:
+    """Leave nothing in a copy that could go on; what is erased is not in its bytes either."""
+    with closing(connect(copy)) as db:
+        with transaction(db):
+            for campaign, number in db.execute(_GOING_ON).fetchall():
+                drop(db, campaign, number, Event.SETTLE)
+            for table in ("held", "place", "link"):
+                db.execute(f"DELETE FROM {table}")
+            db.execute("UPDATE campaign SET state = ?", (CLOSED,))
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        db.execute("PRAGMA journal_mode=DELETE").fetchall()  # one file, without a log beside it
+        db.execute("VACUUM")
+
+
+def _check_settled(file: Path) -> None:
+    """A plain copy of a shuffler's file is not a backup, however it was made."""
+    with closing(read_only(file)) as db:
+        running = db.execute("SELECT 1 FROM campaign WHERE state <> ?", (CLOSED,)).fetchone()
+        going_on = db.execute(_GOING_ON).fetchone()
+    if running or going_on:
+        raise InvalidInput(
+            f"{file} is a plain copy of a shuffler that ran on: restored, it would forward rounds and take tokens "
+            "a second time; restore what `privquant shuffler backup` made"
+        )

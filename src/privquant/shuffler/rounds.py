@@ -1,24 +1,81 @@
-"""What is done to a round: opened, extended, closed, mixed into a batch, forwarded, dropped (see `round_states`).
+"""The life of a round, as a table, and what is done to it: opened, extended, closed, mixed, forwarded, dropped.
 
-Every function here runs in the transaction of its caller. When a round is closed, extended or dropped is a function
-of what it holds and of the time: one that has its number is closed at once; one that has not when its time is up is
-extended once by the same time, and then dropped for good with the reports it has. At the end of the campaign there
-is no extension.
+    OPEN       it takes reports
+    CLOSING    it has its number of reports and takes no more; its batch is not made yet
+    CLOSED     its batch lies in the outbox, in its final order
+    FORWARDED  the aggregator has counted the batch, and it is erased here
+    DROPPED    it was given up, its reports are erased, and the aggregator is told so
+
+The rules the table has to keep:
+
+1. A round is closed only when it has its number of reports, and only a closed round is forwarded. So no batch with
+   fewer reports than its number ever leaves.
+2. There is one way to a batch, MIX, and nothing leads back to CLOSING: a round is permuted once. Its batch has the
+   same id and the same bytes however often it is sent.
+3. FORWARD follows when the aggregator has said that it counted the batch. Until then the round stays CLOSED, also
+   over a kill, and the batch is sent again.
+4. EXTEND gives an open round that lacks reports when its time is up the same time again. It does so once, and not
+   at the end of the campaign; the time after that ends in DROP.
+5. DROP gives up an open round whose time is over, or a closed one whose batch the aggregator refuses for good. A
+   round that is being mixed is mixed first.
+6. SETTLE gives up, in the copy that a backup makes, what could go on a second time after a restore.
+7. FORWARDED and DROPPED are the end. Only then is the next round of the campaign opened.
+
+Every function here runs in the transaction of its caller, so a transition is durable together with what it moves or
+erases. A kill falls between two of them, and the next start goes on from there.
 """
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from secrets import SystemRandom
 
-from privquant.shuffler.round_states import Event, State, step
 from privquant.wire import DROPPED, EXTENDED, PART_LIMIT, SEALED_BYTES, Announcement, Manifest, batch_id
 
 LONGEST_ROUND = 366 * 86_400
-
 Permute = Callable[[list[bytes]], None]
+_OF_ROUND = "WHERE campaign = ? AND round = ?"
+
+
+State = StrEnum("State", "OPEN CLOSING CLOSED FORWARDED DROPPED")
+Event = StrEnum("Event", "EXTEND CLOSE MIX FORWARD DROP SETTLE")
+
+TRANSITIONS: dict[State, dict[Event, State]] = {
+    State.OPEN: {
+        Event.EXTEND: State.OPEN,
+        Event.CLOSE: State.CLOSING,
+        Event.DROP: State.DROPPED,
+        Event.SETTLE: State.DROPPED,
+    },
+    State.CLOSING: {Event.MIX: State.CLOSED, Event.SETTLE: State.DROPPED},
+    State.CLOSED: {Event.FORWARD: State.FORWARDED, Event.DROP: State.DROPPED},
+    State.FORWARDED: {},
+    State.DROPPED: {},
+}
+
+OVER = tuple(state for state, events in TRANSITIONS.items() if not events)
+"""The states that a round does not leave."""
+
+
+def states_before(event: Event) -> list[State]:
+    """The states in which this event is possible."""
+    return [state for state, events in TRANSITIONS.items() if event in events]
+
+
+def step(db: sqlite3.Connection, campaign: int, number: int, event: Event) -> bool:
+    """Take a stored round to its state after `event`; False, and nothing is done, if it has no such transition."""
+    for before in states_before(event):
+        done = db.execute(
+            f"UPDATE round SET state = ? {_OF_ROUND} AND state = ?",
+            (TRANSITIONS[before][event], campaign, number, before),
+        )
+        if done.rowcount:
+            return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +122,13 @@ def act(db: sqlite3.Connection, campaign: int, event: Event, found: OpenRound, b
     elif event is Event.DROP:
         drop(db, campaign, found.number)
     elif step(db, campaign, found.number, event):
-        db.execute(
-            "UPDATE round SET extended = 1, closes = ? WHERE campaign = ? AND round = ?",
-            (until, campaign, found.number),
-        )
+        db.execute(f"UPDATE round SET extended = 1, closes = ? {_OF_ROUND}", (until, campaign, found.number))
         _notify(db, campaign, found.number, EXTENDED)
 
 
 def close(db: sqlite3.Connection, campaign: int, number: int, batch: int) -> bool:
     """Take no more reports for a round that has its number; False if it does not have it."""
-    (held,) = db.execute("SELECT held FROM round WHERE campaign = ? AND round = ?", (campaign, number)).fetchone()
+    (held,) = db.execute(f"SELECT held FROM round {_OF_ROUND}", (campaign, number)).fetchone()
     return held >= batch and step(db, campaign, number, Event.CLOSE)
 
 
@@ -88,22 +142,12 @@ def mix(db: sqlite3.Connection, campaign: int, identity: str, number: int, order
     if not step(db, campaign, number, Event.MIX):
         return
     key = (campaign, number)
-    rows = db.execute("SELECT sealed FROM held WHERE campaign = ? AND round = ?", key).fetchall()
-    sealed = [bytes(row[0]) for row in rows]
+    sealed = [bytes(row[0]) for row in db.execute(f"SELECT sealed FROM held {_OF_ROUND}", key)]
     order(sealed)
-    db.executemany(
-        "INSERT INTO outbox (campaign, round, part, sealed) VALUES (?, ?, ?, ?)",
-        [(*key, part, blob) for part, blob in enumerate(parts(sealed))],
-    )
-    db.execute("DELETE FROM held WHERE campaign = ? AND round = ?", key)
-    db.execute(
-        "UPDATE round SET batch = ? WHERE campaign = ? AND round = ?", (batch_id(identity, number, sealed), *key)
-    )
-
-
-def parts(sealed: Sequence[bytes]) -> list[bytes]:
-    """The reports of each part, end to end."""
-    return [b"".join(sealed[start : start + PART_LIMIT]) for start in range(0, len(sealed), PART_LIMIT)]
+    parts = [b"".join(sealed[start : start + PART_LIMIT]) for start in range(0, len(sealed), PART_LIMIT)]
+    db.executemany("INSERT INTO outbox VALUES (?, ?, ?, ?)", [(*key, *each) for each in enumerate(parts)])
+    db.execute(f"DELETE FROM held {_OF_ROUND}", key)
+    db.execute(f"UPDATE round SET batch = ? {_OF_ROUND}", (batch_id(identity, number, sealed), *key))
 
 
 def split(blob: bytes) -> list[bytes]:
@@ -124,25 +168,35 @@ def drop(db: sqlite3.Connection, campaign: int, number: int, event: Event = Even
         _notify(db, campaign, number, DROPPED)
 
 
+def refused(db: sqlite3.Connection, campaign: int, number: int, why: str) -> None:
+    """The aggregator will never take this batch: drop it, and remember why."""
+    drop(db, campaign, number)
+    note(db, campaign, number, f"the aggregator refused the batch: {why}")
+
+
+def note(db: sqlite3.Connection, campaign: int, number: int, what: str, *evidence: bytes) -> None:
+    """Remember an incident once."""
+    kept = json.dumps([json.loads(each) for each in evidence]).encode() if evidence else None
+    incident = (campaign, number, what, kept)
+    known = db.execute(f"SELECT 1 FROM incident {_OF_ROUND} AND what = ? AND evidence IS ?", incident).fetchone()
+    if known is None:
+        db.execute("INSERT INTO incident (campaign, round, what, evidence) VALUES (?, ?, ?, ?)", incident)
+
+
 def _erase(db: sqlite3.Connection, campaign: int, number: int) -> None:
     for table in ("held", "outbox"):
-        db.execute(f"DELETE FROM {table} WHERE campaign = ? AND round = ?", (campaign, number))
+        db.execute(f"DELETE FROM {table} {_OF_ROUND}", (campaign, number))
 
 
 def _notify(db: sqlite3.Connection, campaign: int, number: int, status: str) -> None:
     """Note what the aggregator is to be told about a round, in place of what it was not told yet."""
-    db.execute("DELETE FROM notice WHERE campaign = ? AND round = ?", (campaign, number))
+    db.execute(f"DELETE FROM notice {_OF_ROUND}", (campaign, number))
     db.execute(
-        "INSERT INTO notice (campaign, round, status, reports)"
-        " SELECT campaign, round, ?, held FROM round WHERE campaign = ? AND round = ?",
-        (status, campaign, number),
+        f"INSERT INTO notice SELECT campaign, round, ?, held FROM round {_OF_ROUND}", (status, campaign, number)
     )
 
 
 def share_of(manifest: Manifest) -> int:
-    """The seconds a round has unless an operator says otherwise: half an even share of the campaign's time.
-
-    With every round extended they fill it.
-    """
+    """The seconds of a round by default: half an even share of the campaign's time, all of it with extensions."""
     share = (manifest.deadline - manifest.opens) // (2 * len(manifest.rounds))
     return max(1, min(share, LONGEST_ROUND))

@@ -3,6 +3,9 @@
 Plain functions from bytes to a `Reply`. A report is answered 201 or 200 only after the transaction that holds it
 is durable. An announcement opens a round only if the issuer signed it, it follows the ones before, and the round
 before it is over; a second one for a round is refused, and kept as evidence beside the first.
+
+No label of a metric names a campaign, a device, a token or an address. Reports and refusals are counted in steps of
+many (see `server.health`).
 """
 
 from __future__ import annotations
@@ -11,21 +14,27 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
+
+from prometheus_client import Counter
 
 from privquant import wire
 from privquant.server.causes import Unavailable
 from privquant.server.group_commit import GroupCommit
+from privquant.server.health import Stepped
 from privquant.server.keys import KeyUnusable
 from privquant.server.logs import say
 from privquant.server.replies import Reply, RequestRefused, check_method, refusal_of
 from privquant.server.request_bodies import ReadBody
 from privquant.server.token_ids import TokenIds, hash_of, link_matches
-from privquant.shuffler import forwarding, metrics, rounds
+from privquant.shuffler import rounds
 from privquant.shuffler.campaigns import Joined
-from privquant.shuffler.database import OPEN
-from privquant.shuffler.round_states import OVER, State
 from privquant.shuffler.settings import Settings
-from privquant.shuffler.store import Admit, Ask, AskResult, Keep, Outcome, Place, Store
+from privquant.shuffler.store import OPEN, Ask, AskResult, Outcome, Store
+
+_reports = Stepped(Counter("privquant_shuffler_reports", "Reports kept for their round, in steps"))
+_duplicates = Stepped(Counter("privquant_shuffler_duplicates", "Reports that were kept before, in steps"))
+_refusals = Stepped(Counter("privquant_shuffler_refusals", "Requests refused, by reason, in steps", ["reason"]))
 
 _ID = re.compile("[0-9a-f]{64}")
 _REFUSALS = {
@@ -79,7 +88,7 @@ class Routes:
             return await self._serve[route](view, await body(route.most_sent))
         except (RequestRefused, wire.WireError, Unavailable, KeyUnusable) as error:
             reason, reply = refusal_of(error)
-            metrics.refusals.inc(reason)
+            _refusals.inc(reason)
             return reply
 
     async def _manifest(self, view: View, _body: bytes) -> Reply:
@@ -90,7 +99,8 @@ class Routes:
         rows = self._store.read("SELECT secret FROM link WHERE campaign = ?", view.row.no)
         if not rows or not link_matches(claim, bytes(rows[0][0])):
             raise RequestRefused("wrong-link")
-        result = await self._group.put(Admit(view.row.no, view.token_ids.id(bytes.fromhex(claim.token_hash))))
+        token = view.token_ids.id(bytes.fromhex(claim.token_hash))
+        result = await self._group.put(partial(self._store.admit, view.row.no, token))
         if result.outcome in _REFUSALS:
             raise RequestRefused(*_REFUSALS[result.outcome])
         new = result.outcome is Outcome.KEPT
@@ -101,50 +111,42 @@ class Routes:
         if view.row.state != OPEN:
             raise RequestRefused("campaign-closed")
         view.token_ids.check_wave(view.manifest, hashed)
-        lease = int(time.time()) + self._settings.lease_seconds
-        result = await self._group.put(Place(view.row.no, view.token_ids.id(hashed), self._room(view), lease))
+        token, lease = view.token_ids.id(hashed), int(time.time()) + self._settings.lease_seconds
+        # How many places each round has: its number, and none once the deadline has passed.
+        room = view.batches if time.time() < view.manifest.deadline else (0,) * len(view.batches)
+        result = await self._group.put(partial(self._store.place, view.row.no, token, room, lease))
         if result.outcome in (Outcome.PLACED, Outcome.HAS):
             return Reply(200, self._answer(view, result.round))
-        raise self._no_place(view, result.outcome)
-
-    def _room(self, view: View) -> tuple[int, ...]:
-        """How many places each round has: its number, and none once the deadline has passed."""
-        return view.batches if time.time() < view.manifest.deadline else (0,) * len(view.batches)
-
-    def _no_place(self, view: View, outcome: Outcome) -> RequestRefused:
-        if outcome in _REFUSALS:
-            return RequestRefused(*_REFUSALS[outcome])
+        if result.outcome in _REFUSALS:
+            raise RequestRefused(*_REFUSALS[result.outcome])
         if time.time() >= view.manifest.deadline:
-            return RequestRefused("deadline-passed")
+            raise RequestRefused("deadline-passed")
         not_open = "SELECT count(*) FROM round WHERE campaign = ? AND state <> ?"
-        over = self._store.read(not_open, view.row.no, State.OPEN)
-        if over[0][0] == len(view.batches):
-            return RequestRefused("campaign-complete")
-        return RequestRefused("not-yet", "no round has a place now", retry_after=self._settings.retry_seconds)
+        if self._store.read(not_open, view.row.no, rounds.State.OPEN) == [(len(view.batches),)]:
+            raise RequestRefused("campaign-complete")
+        raise RequestRefused("not-yet", "no round has a place now", retry_after=self._settings.retry_seconds)
 
     def _answer(self, view: View, number: int) -> bytes:
-        found = view.answers.get(number)
-        if found is None:
-            rows = self._store.read(
-                "SELECT envelope, threshold FROM round WHERE campaign = ? AND round <= ? ORDER BY round",
-                view.row.no,
-                number,
-            )
-            found = wire.round_answer(bytes(rows[-1][0]), [threshold for _, threshold in rows[:-1]])
-            view.answers = {number: found}  # the rounds before it take nobody any more
-        return found
+        if number not in view.answers:
+            known = "SELECT envelope, threshold FROM round WHERE campaign = ? AND round <= ? ORDER BY round"
+            *earlier, (envelope, _) = self._store.read(known, view.row.no, number)
+            answer = wire.round_answer(bytes(envelope), [threshold for _, threshold in earlier])
+            view.answers = {number: answer}  # the rounds before it take nobody any more
+        return view.answers[number]
 
     async def _report(self, view: View, body: bytes) -> Reply:
         report = wire.SealedReport.parse(body)
-        identity = view.token_ids.id(hash_of(report.token))
-        result = await self._group.put(Keep(view.row.no, identity, report.round, report.sealed))
-        if result.outcome in (Outcome.KEPT, Outcome.SPENT):
-            new = result.outcome is Outcome.KEPT
-            (metrics.reports if new else metrics.duplicates).inc()
-            if new:
-                self._on_change()
-            return Reply(201 if new else 200, wire.ACCEPTED.body(new))
-        raise RequestRefused(*_REFUSALS[result.outcome])
+        token = view.token_ids.id(hash_of(report.token))
+        ask = partial(self._store.keep, view.row.no, token, report.round, report.sealed)
+        outcome = (await self._group.put(ask)).outcome
+        if outcome is Outcome.KEPT:
+            _reports.inc()
+            self._on_change()
+            return Reply(201, wire.ACCEPTED.body(True))
+        if outcome is Outcome.SPENT:
+            _duplicates.inc()
+            return Reply(200, wire.ACCEPTED.body(False))
+        raise RequestRefused(*_REFUSALS[outcome])
 
     async def _announcement(self, view: View, body: bytes) -> Reply:
         found = wire.open_announcement(body, view.manifest)
@@ -161,22 +163,20 @@ class Routes:
     def _note(self, view: View, body: bytes, found: wire.Announcement) -> bool | RequestRefused:
         """Open the round; whether it is new. A refusal is returned, so that its evidence is committed."""
         db, campaign = self._store.db, view.row.no
-        known = db.execute(
-            "SELECT envelope, threshold, state FROM round WHERE campaign = ? ORDER BY round", (campaign,)
-        ).fetchall()
-        earlier = [threshold for _, threshold, _ in known]
+        rows = "SELECT envelope, threshold, state FROM round WHERE campaign = ? ORDER BY round"
+        known = db.execute(rows, (campaign,)).fetchall()
         if found.round < len(known):
-            first = wire.open_announcement(bytes(known[found.round][0]), view.manifest)
-            if first == found:
+            first = bytes(known[found.round][0])
+            if wire.open_announcement(first, view.manifest) == found:
                 return False
-            forwarding.note(db, campaign, found.round, "second announcement", bytes(known[found.round][0]), body)
+            rounds.note(db, campaign, found.round, "second announcement", first, body)
             return RequestRefused("second-announcement")
-        if found.round > len(known) or (known and known[-1][2] not in OVER):
+        if found.round > len(known) or (known and known[-1][2] not in rounds.OVER):
             return RequestRefused("conflict", f"round {len(known)} is the next, once the one before it is over")
         try:
-            wire.check_chain(found, earlier)
+            wire.check_chain(found, [threshold for _, threshold, _ in known])
         except wire.WireError:
-            forwarding.note(db, campaign, found.round, "announcement outside the chain", body)
+            rounds.note(db, campaign, found.round, "announcement outside the chain", body)
             return RequestRefused("second-announcement", "it does not follow the announcements before it")
         rounds.announce(db, campaign, body, found, int(time.time()) + view.row.round_seconds)
         return True

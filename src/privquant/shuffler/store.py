@@ -1,32 +1,74 @@
-"""What device requests need of the database: all asks of a group in ONE transaction, durable when it returns.
+"""The database of a shuffler, one SQLite file. No column has a bit, an address or the time of a report.
 
-    Place   give this token a place in the open round, unless it has one.
-            -> PLACED or HAS with the round, or SPENT, UNKNOWN, OVER (its round has closed), NONE (no place now)
-    Keep    hold this sealed report for its round and spend the token.
-            -> KEPT, or SPENT (kept before), UNKNOWN, OVER, STRAY (the token has no place in that round),
-               COPY (the same sealed bytes are held already: somebody else's)
-    Admit   take a place of the open link for this token.
-            -> KEPT, or HAS (it has one), or FULL, CLOSED
+campaign   a campaign that was joined: envelope with this shuffler's signature, where its aggregator is
+token      tokens issued or claimed, as HMACs under a secret of the key folder
+place      the round a token was given; gone as soon as its report is kept
+spent      tokens whose report was kept
+link       the open link of a campaign: hash of its secret, places, places taken
+round      one row an announcement: state, how many reports are held, the batch's id once there is one
+held       sealed reports of the open round, by their own bytes: the table has no order of arrival
+outbox     a batch in its final order, until the aggregator has counted it
+notice     what the aggregator is still to be told about a round
+incident   announcements that were refused, with the signed evidence; aggregators that refused a batch
 
-`commit` raises Unavailable when the outcome is not known; asking again is always right. No more places are given
-out than the open round still needs; a lease that ran out gives its place to another, and a report that comes after
-all is kept as long as its round is open.
+What devices ask of it is committed in groups: all asks of a group in ONE transaction, durable when it returns. No
+more places are given out than the open round still needs; a lease that ran out gives its place to another, and a
+report that comes after all is kept as long as its round is open.
 """
 
 from __future__ import annotations
 
+import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from privquant.server.sqlite_writer import OneWriter
-from privquant.shuffler.database import OPEN
-from privquant.shuffler.round_states import State
+from privquant.errors import InvalidInput
+from privquant.server.sqlite_file import OneWriter, connect
+from privquant.shuffler.rounds import State
 
 T = TypeVar("T")
+
+VERSION = 1
+
+OPEN, CLOSED = "open", "closed"
+"""The states of a campaign; those of a round are in `rounds`."""
+
+_TABLES = """
+CREATE TABLE campaign (
+  no INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, envelope BLOB NOT NULL, aggregator TEXT NOT NULL,
+  round_seconds INTEGER NOT NULL, state TEXT NOT NULL, joined INTEGER NOT NULL);
+CREATE TABLE token (campaign INTEGER NOT NULL, id BLOB NOT NULL, PRIMARY KEY (campaign, id)) WITHOUT ROWID;
+CREATE TABLE spent (campaign INTEGER NOT NULL, id BLOB NOT NULL, PRIMARY KEY (campaign, id)) WITHOUT ROWID;
+CREATE TABLE place (
+  campaign INTEGER NOT NULL, id BLOB NOT NULL, round INTEGER NOT NULL, until INTEGER NOT NULL,
+  PRIMARY KEY (campaign, id)) WITHOUT ROWID;
+CREATE INDEX place_round ON place (campaign, round, until);
+CREATE TABLE link (
+  campaign INTEGER PRIMARY KEY, secret BLOB NOT NULL, places INTEGER NOT NULL, taken INTEGER NOT NULL);
+CREATE TABLE round (
+  campaign INTEGER NOT NULL, round INTEGER NOT NULL, envelope BLOB NOT NULL, threshold INTEGER NOT NULL,
+  state TEXT NOT NULL, closes INTEGER NOT NULL, extended INTEGER NOT NULL, held INTEGER NOT NULL, batch TEXT,
+  PRIMARY KEY (campaign, round)) WITHOUT ROWID;
+CREATE TABLE held (
+  campaign INTEGER NOT NULL, round INTEGER NOT NULL, sealed BLOB NOT NULL,
+  PRIMARY KEY (campaign, round, sealed)) WITHOUT ROWID;
+CREATE TABLE outbox (
+  campaign INTEGER NOT NULL, round INTEGER NOT NULL, part INTEGER NOT NULL, sealed BLOB NOT NULL,
+  PRIMARY KEY (campaign, round, part));
+CREATE TABLE notice (
+  campaign INTEGER NOT NULL, round INTEGER NOT NULL, status TEXT NOT NULL, reports INTEGER NOT NULL,
+  PRIMARY KEY (campaign, round, status));
+CREATE TABLE incident (
+  no INTEGER PRIMARY KEY, campaign INTEGER NOT NULL, round INTEGER NOT NULL, what TEXT NOT NULL, evidence BLOB);
+"""
+
+CAMPAIGN_TABLES = ("token", "spent", "place", "link", "round", "held", "outbox", "notice", "incident")
 
 _RECOUNT = 1.0  # seconds between two counts of the leases that still run
 
@@ -36,47 +78,41 @@ _PLACE_OF = "SELECT round FROM place WHERE campaign = ? AND id = ?"
 _OPEN_ROUND = f"SELECT round, held FROM round WHERE campaign = ? AND state = '{State.OPEN}'"
 _IN_FLIGHT = "SELECT count(*) FROM place WHERE campaign = ? AND round = ? AND until > ?"
 _TAKE = "UPDATE link SET taken = taken + 1 WHERE campaign = ? AND taken < places RETURNING 1"
+_HOLD = "INSERT INTO held (campaign, round, sealed) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING 1"
 
 
-class Outcome(Enum):
-    PLACED = auto()
-    HAS = auto()
-    SPENT = auto()
-    UNKNOWN = auto()
-    OVER = auto()
-    NONE = auto()
-    KEPT = auto()
-    STRAY = auto()
-    COPY = auto()
-    FULL = auto()
-    CLOSED = auto()
+def prepare(file: Path) -> None:
+    """Make the file and its tables, readable by their owner alone, unless they are there."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not file.exists():
+        file.touch(0o600)
+    with closing(connect(file)) as db, transaction(db):
+        found = db.execute("PRAGMA application_id").fetchone()[0]
+        if found == 0 and not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            for statement in _TABLES.split(";"):
+                db.execute(statement)
+            db.execute(f"PRAGMA application_id={VERSION}")
+        elif found != VERSION:
+            raise InvalidInput(f"{file} is not a shuffler's database of this version ({VERSION})")
 
 
-@dataclass(slots=True)
-class Place:
-    """batches: the number each round of the campaign is forwarded with. until: the second the lease runs out."""
-
-    campaign: int
-    id: bytes
-    batches: tuple[int, ...]
-    until: int
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """A transaction that starts as a writer and is committed at the end of the block, or rolled back."""
+    with db:
+        db.execute("BEGIN IMMEDIATE")
+        yield
 
 
-@dataclass(slots=True)
-class Keep:
-    campaign: int
-    id: bytes
-    round: int
-    sealed: bytes
+@contextmanager
+def opened(file: Path) -> Iterator[sqlite3.Connection]:
+    """The database of a shuffler, for the length of a block; an operator's command uses it beside the server."""
+    prepare(file)
+    with closing(connect(file)) as db:
+        yield db
 
 
-@dataclass(slots=True)
-class Admit:
-    campaign: int
-    id: bytes
-
-
-Ask = Place | Keep | Admit
+Outcome = Enum("Outcome", "PLACED HAS SPENT UNKNOWN OVER NONE KEPT STRAY COPY FULL CLOSED")
 
 
 @dataclass(slots=True)
@@ -85,8 +121,12 @@ class AskResult:
     round: int = -1
 
 
+Ask = partial[AskResult]
+"""`place`, `keep` or `admit` of a store, with all it is asked."""
+
+
 class Store(OneWriter):
-    """The file is prepared already."""
+    """What a running shuffler does with its file, which is prepared already."""
 
     _NAME = "the shuffler's database"
 
@@ -95,7 +135,8 @@ class Store(OneWriter):
         self._in_flight: dict[int, tuple[int, int, float]] = {}  # campaign: (round, leases, counted at)
 
     async def commit(self, asks: list[Ask]) -> list[AskResult]:
-        return await self.write(lambda: self._apply(asks))
+        """`Unavailable` when the outcome is not known; asking again is always right."""
+        return await self.write(lambda: [ask() for ask in asks])
 
     async def write(self, work: Callable[[], T], *, aside: bool = False) -> T:
         """`work` in one transaction; aside: it takes long, so the event loop goes on meanwhile."""
@@ -105,66 +146,61 @@ class Store(OneWriter):
     def _forget(self) -> None:
         self._in_flight.clear()
 
-    # -- one group ---------------------------------------------------------------------------------------------
+    def place(self, campaign: int, id: bytes, batches: tuple[int, ...], until: int) -> AskResult:
+        """Give this token a place in the open round, unless it has one.
 
-    def _apply(self, asks: list[Ask]) -> list[AskResult]:
-        answer: dict[type, Callable[[Any], AskResult]]
-        answer = {Keep: self._keep, Place: self._place, Admit: self._admit}
-        return [answer[type(ask)](ask) for ask in asks]
-
-    def _place(self, ask: Place) -> AskResult:
-        run, key = self.db.execute, (ask.campaign, ask.id)
-        found = run(_PLACE_OF, key).fetchone()
+        -> PLACED or HAS with the round, or SPENT, UNKNOWN, OVER (its round has closed), NONE (no place now).
+        batches: the number each round of the campaign is forwarded with. until: the second the lease runs out.
+        """
+        found, opened = self._first(_PLACE_OF, campaign, id), self._first(_OPEN_ROUND, campaign)
         if found is not None:
-            opened = run(_OPEN_ROUND, (ask.campaign,)).fetchone()
             still_open = opened is not None and opened[0] == found[0]
             return AskResult(Outcome.HAS if still_open else Outcome.OVER, found[0])
-        if run(_IS_SPENT, key).fetchone() is not None:
+        if self._first(_IS_SPENT, campaign, id):
             return AskResult(Outcome.SPENT)
-        if run(_IS_TOKEN, key).fetchone() is None:
+        if not self._first(_IS_TOKEN, campaign, id):
             return AskResult(Outcome.UNKNOWN)
-        opened = run(_OPEN_ROUND, (ask.campaign,)).fetchone()
-        if opened is None:
+        if opened is None or opened[1] + self._leases(campaign, opened[0]) >= batches[opened[0]]:
             return AskResult(Outcome.NONE)
-        number, held = opened
-        if held + self._leases(ask.campaign, number) >= ask.batches[number]:
-            return AskResult(Outcome.NONE)
-        run("INSERT INTO place (campaign, id, round, until) VALUES (?, ?, ?, ?)", (*key, number, ask.until))
-        self._count_lease(ask.campaign, 1)
-        return AskResult(Outcome.PLACED, number)
+        self.db.execute("INSERT INTO place VALUES (?, ?, ?, ?)", (campaign, id, opened[0], until))
+        self._count_lease(campaign, 1)
+        return AskResult(Outcome.PLACED, opened[0])
 
-    def _keep(self, ask: Keep) -> AskResult:
-        run, key = self.db.execute, (ask.campaign, ask.id)
-        found = run(_PLACE_OF, key).fetchone()
-        if found is None or found[0] != ask.round:
-            if run(_IS_SPENT, key).fetchone() is not None:
+    def keep(self, campaign: int, id: bytes, round: int, sealed: bytes) -> AskResult:
+        """Hold this sealed report for its round and spend the token.
+
+        -> KEPT, or SPENT (kept before), UNKNOWN, OVER, STRAY (the token has no place in that round),
+           COPY (the same sealed bytes are held already: somebody else's).
+        """
+        if self._first(_PLACE_OF, campaign, id) != (round,):
+            if self._first(_IS_SPENT, campaign, id):
                 return AskResult(Outcome.SPENT)
-            return AskResult(Outcome.UNKNOWN if run(_IS_TOKEN, key).fetchone() is None else Outcome.STRAY)
-        opened = run(_OPEN_ROUND, (ask.campaign,)).fetchone()
-        if opened is None or opened[0] != ask.round:
+            return AskResult(Outcome.STRAY if self._first(_IS_TOKEN, campaign, id) else Outcome.UNKNOWN)
+        opened = self._first(_OPEN_ROUND, campaign)
+        if opened is None or opened[0] != round:
             return AskResult(Outcome.OVER)
-        new = run(
-            "INSERT INTO held (campaign, round, sealed) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING 1",
-            (ask.campaign, ask.round, ask.sealed),
-        ).fetchone()
-        if new is None:
+        if not self._first(_HOLD, campaign, round, sealed):
             return AskResult(Outcome.COPY)
-        run("INSERT INTO spent (campaign, id) VALUES (?, ?)", key)
-        run("DELETE FROM place WHERE campaign = ? AND id = ?", key)
-        run("UPDATE round SET held = held + 1 WHERE campaign = ? AND round = ?", (ask.campaign, ask.round))
-        self._count_lease(ask.campaign, -1)
-        return AskResult(Outcome.KEPT, ask.round)
+        self.db.execute("INSERT INTO spent (campaign, id) VALUES (?, ?)", (campaign, id))
+        self.db.execute("DELETE FROM place WHERE campaign = ? AND id = ?", (campaign, id))
+        self.db.execute("UPDATE round SET held = held + 1 WHERE campaign = ? AND round = ?", (campaign, round))
+        self._count_lease(campaign, -1)
+        return AskResult(Outcome.KEPT, round)
 
-    def _admit(self, ask: Admit) -> AskResult:
-        run, key = self.db.execute, (ask.campaign, ask.id)
-        if run(_IS_TOKEN, key).fetchone() is not None:
+    def admit(self, campaign: int, id: bytes) -> AskResult:
+        """Take a place of the open link for this token -> KEPT, or HAS (it has one), or FULL, CLOSED."""
+        if self._first(_IS_TOKEN, campaign, id):
             return AskResult(Outcome.HAS)
-        if run("SELECT state FROM campaign WHERE no = ?", (ask.campaign,)).fetchone() != (OPEN,):
+        if self._first("SELECT state FROM campaign WHERE no = ?", campaign) != (OPEN,):
             return AskResult(Outcome.CLOSED)
-        if run(_TAKE, (ask.campaign,)).fetchone() is None:
+        if not self._first(_TAKE, campaign):
             return AskResult(Outcome.FULL)
-        run("INSERT INTO token (campaign, id) VALUES (?, ?)", key)
+        self.db.execute("INSERT INTO token (campaign, id) VALUES (?, ?)", (campaign, id))
         return AskResult(Outcome.KEPT)
+
+    def _first(self, statement: str, *values: object) -> tuple[Any, ...] | None:
+        found: tuple[Any, ...] | None = self.db.execute(statement, values).fetchone()
+        return found
 
     def _leases(self, campaign: int, number: int) -> int:
         """Places of a round that are given out and run still; counted anew every second, because they run out."""

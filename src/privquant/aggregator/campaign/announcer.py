@@ -20,9 +20,9 @@ from privquant.aggregator.store.operator_queries import Engine
 from privquant.aggregator.store.rounds import RoundRow
 from privquant.errors import ProtocolError
 from privquant.server.health import Health
+from privquant.server.http_client import PeerRefused, PeerSilent, exchange
 from privquant.server.keys import KeyRing
 from privquant.server.logs import say
-from privquant.server.peer import PeerRefused, PeerSilent, post
 
 _SOONEST, _LATEST = 0.2, 10.0  # seconds between two tries at a shuffler that did not take an announcement
 
@@ -89,7 +89,7 @@ class Announcer:
     async def _try(self, row: CampaignRow, manifest: wire.Manifest, last: RoundRow) -> None:
         url = wire.terms_of(manifest).address + wire.path_of(row.id, wire.ANNOUNCEMENTS.name)
         try:
-            wire.parse_status(await asyncio.to_thread(post, url, last.envelope), (wire.NOTED,))
+            wire.parse_status(await asyncio.to_thread(exchange, url, last.envelope), (wire.NOTED,))
             await shuffled_rounds.mark(self._engine, row.no, last.round, noted=True)
         except (PeerSilent, PeerRefused, wire.WireError) as error:
             pause = min(_LATEST, 2 * self._wait.get(row.id, (0.0, _SOONEST / 2))[1])

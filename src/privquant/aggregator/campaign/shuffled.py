@@ -27,7 +27,7 @@ from privquant.aggregator.store.operator_queries import Engine, as_dict, find_ca
 from privquant.aggregator.store.rounds import ANNOUNCED, COUNTED, DROPPED, RoundRow, rounds_in
 from privquant.messages import Estimate, Query
 from privquant.pages.shuffled_page import shuffled_page
-from privquant.server.peer import check_peer
+from privquant.server.http_client import check_peer
 from privquant.server.replies import RequestRefused
 from privquant.wire import terms_of
 from privquant.wire.shuffle_promise import check_rounds, promise

@@ -9,7 +9,7 @@ it holds requests. When held requests wait for queries that follow from what was
 
 A held request ends when its client hangs up, when the campaign is paused or closed, and when the server stops.
 
-Other bounds of this server, which hold whoever asks: a connection's silence and header (server/connections), the
+Other bounds of this server, which hold whoever asks: a connection's silence and header (server/http_server), the
 size, time and memory of bodies (server/request_bodies), the asks that wait for the store (server/group_commit), and
 the share of the time that batches of reports may take (report_batches).
 """

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from privquant.aggregator.settings import Settings
 from privquant.errors import InvalidInput, PrivquantError
-from privquant.server.sqlite_writer import PRAGMAS
+from privquant.server.sqlite_file import PRAGMAS
 
 T = TypeVar("T")
 

@@ -29,8 +29,7 @@ from privquant.aggregator.store.base import (
     published_rows,
 )
 from privquant.messages import Query
-from privquant.server.sqlite_copy import check_integrity
-from privquant.server.sqlite_writer import OneWriter, connect
+from privquant.server.sqlite_file import OneWriter, check_integrity, connect
 
 _PIN = """
 INSERT INTO pin (campaign, id, box, lease)
@@ -197,7 +196,7 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
             self.db.execute("COMMIT")
             self._checkpoint()
         except sqlite3.Error as error:
-            self._roll_back()
+            self.db.rollback()
             raise Unavailable(f"{self._NAME} could not be sealed: {error}") from error
         finally:
             self.db.execute("PRAGMA busy_timeout=0")

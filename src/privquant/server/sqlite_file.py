@@ -1,4 +1,5 @@
-"""An SQLite file as both servers write it: one connection, one transaction at a time, WAL with synchronous=FULL.
+"""An SQLite file as both servers write it: one connection, one transaction at a time, WAL with synchronous=FULL;
+and a consistent copy of it and of the keys beside it, in a folder of its own, and the way back.
 
 Statements run on the event loop's own thread: each takes microseconds and SQLite gives up the interpreter lock
 around every one of them, so on a second thread each would queue for that lock behind the event loop. Only what
@@ -8,17 +9,21 @@ waits for the disk (COMMIT, sealing, checkpoints) runs on the writer thread.
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
+from urllib.parse import quote
 
-from privquant.server.causes import Unavailable
+from privquant.errors import InvalidInput
+from privquant.server.causes import DAMAGED, Unavailable, cause_of
 
 T = TypeVar("T")
+OnCopy = Callable[[Path], None]
 
 PRAGMAS = (
     "PRAGMA journal_mode=WAL",
@@ -47,7 +52,7 @@ class OneWriter:
     def __init__(self, file: Path) -> None:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="privquant-writer")
         self._lock = asyncio.Lock()
-        self.db, self._reader = connect(file), connect(file)
+        self.db, self.reader = connect(file), connect(file)
         self.db.execute("PRAGMA busy_timeout=0")  # waiting is done by the event loop
 
     @asynccontextmanager
@@ -60,7 +65,7 @@ class OneWriter:
                 await self._on_writer(lambda: self.db.execute("COMMIT"))
             except BaseException as error:
                 self._forget()
-                await self._on_writer(self._roll_back)
+                await self._on_writer(self.db.rollback)
                 if isinstance(error, sqlite3.Error):
                     raise Unavailable(f"{self._NAME} did not {what}: {error}") from error
                 raise
@@ -80,14 +85,10 @@ class OneWriter:
     def _forget(self) -> None:
         """It is not known how a transaction ended: forget what was counted ahead of it."""
 
-    def _roll_back(self) -> None:
-        if self.db.in_transaction:
-            self.db.execute("ROLLBACK")
-
     def read(self, statement: str, *values: object) -> list[Any]:
         """Rows as of the last transaction that is durable."""
         try:
-            return self._reader.execute(statement, values).fetchall()
+            return self.reader.execute(statement, values).fetchall()
         except sqlite3.Error as error:
             raise Unavailable(f"{self._NAME} could not be read: {error}") from error
 
@@ -113,10 +114,78 @@ class OneWriter:
         await self.sweep()
         async with self._lock:
             self.db.close()
-            self._reader.close()
+            self.reader.close()
         self._writer.shutdown()
 
     async def _on_writer(self, work: Callable[[], T]) -> T:
         future = asyncio.get_running_loop().run_in_executor(self._writer, work)
         # A request that is cancelled must not leave the connection inside a half-run statement.
         return await asyncio.shield(future)
+
+
+def read_only(file: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quote(str(file.resolve()))}?mode=ro", uri=True)
+
+
+def check_integrity(file: Path) -> None:
+    """Unavailable, with what is wrong, if the database in this file is damaged."""
+    try:
+        with closing(read_only(file)) as db:
+            (said,) = db.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.DatabaseError as error:
+        raise Unavailable(cause_of(error)) from error
+    if said != "ok":
+        raise Unavailable(DAMAGED)
+
+
+def check_copy(file: Path, consequence: str) -> None:
+    """InvalidInput, with what is wrong and what follows, if the database in this file is damaged."""
+    try:
+        check_integrity(file)
+    except Unavailable as error:
+        raise InvalidInput(f"{file}: {error}; {consequence}") from error
+
+
+def copy_out(name: str, file: Path, keys: Path, target: Path, settle: OnCopy = lambda copy: None) -> None:
+    """Copy both into the new folder `target`, readable by its owner alone, also while the file is in use.
+
+    name: what is copied, in messages. settle: what is done to the copy before it may pass for a backup.
+    """
+    if target.exists():
+        raise InvalidInput(f"{target} exists already; a backup makes a new folder")
+    check_copy(file, f"the {name} is not copied")
+    target.mkdir(parents=True, mode=0o700)
+    try:
+        copy = target / file.name
+        copy.touch(0o600)
+        with closing(read_only(file)) as source, closing(sqlite3.connect(copy)) as made:
+            source.backup(made)
+        settle(copy)
+        check_copy(copy, "the copy is thrown away")
+        _copy_keys(keys, target / "keys")
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)  # half a backup must not pass for one
+        raise
+
+
+def put_back(name: str, source: Path, file: Path, keys: Path, check: OnCopy = lambda copy: None) -> None:
+    """Make the backup in the folder `source` the file and the keys of a server that has none.
+
+    name: what is restored, in messages. check: raises if the backup is whole and still must not be used.
+    """
+    copy = source / file.name
+    if not copy.is_file() or not (source / "keys" / "current").is_file():
+        raise InvalidInput(f"{source} is not a backup of a {name}: it lacks {copy.name} or keys/current")
+    if file.exists() or keys.exists():
+        raise InvalidInput(f"{file.parent} has a {name} already; restore into an empty folder")
+    check_copy(copy, "nothing is restored")
+    check(copy)
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _copy_keys(source / "keys", keys)
+    shutil.copy2(copy, file)
+    file.chmod(0o600)
+
+
+def _copy_keys(source: Path, target: Path) -> None:
+    shutil.copytree(source, target, copy_function=shutil.copy2)
+    target.chmod(0o700)
