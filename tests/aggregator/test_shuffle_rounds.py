@@ -17,7 +17,6 @@ from privquant.aggregator.campaign.shuffled import RoundsSoFar
 from privquant.aggregator.campaign.shuffled_plan import ShuffleDraft, plan_in_words, planned_rounds
 from privquant.aggregator.campaign.shuffled_protocol import RoundFold, folded
 from privquant.aggregator.devices.campaign_cache import CampaignCache
-from privquant.aggregator.devices.refusal_tally import told
 from privquant.aggregator.devices.shuffled_batches import BatchRoutes
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
@@ -270,7 +269,8 @@ def test_batches_that_are_refused_are_counted_by_their_reason(tmp_path: Path) ->
             view = await cache.view(made.id)
             assert view is not None
             view.refusals.tell()
-            assert told(made.id) == {"malformed": 2}  # the view was made by the first request that needed it
+            # The view was made by the first request that needed it.
+            assert metrics.told_refusals(made.id) == {"malformed": 2}
             await store.close()
 
     asyncio.run(story())

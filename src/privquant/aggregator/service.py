@@ -16,7 +16,6 @@ from privquant.aggregator.devices.admission import Admission
 from privquant.aggregator.devices.campaign_cache import CampaignCache
 from privquant.aggregator.devices.routes import DeviceRoutes
 from privquant.aggregator.devices.shuffled_batches import BatchRoutes
-from privquant.aggregator.operators.campaign_metrics import CampaignMetrics
 from privquant.aggregator.operators.estimator import Estimator
 from privquant.aggregator.operators.history import History
 from privquant.aggregator.operators.live import Live
@@ -104,7 +103,7 @@ class Service(Repeating):
             self._repeat(name, PROBE_SECONDS, work)
         self._repeat("deadlines", _DEADLINES, self._close_over)
         self._retention = Retention(self.campaigns)
-        self.campaign_metrics = CampaignMetrics(self.campaigns, self.health)
+        self.campaign_metrics = metrics.CampaignMetrics(self.campaigns.watch, self.health)
         self._repeat("retention", _RETENTION, self._erase_old)
         self.started = True
         say("started", store="postgresql" if self.settings.database else "sqlite")

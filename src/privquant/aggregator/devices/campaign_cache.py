@@ -16,7 +16,6 @@ from privquant.aggregator import metrics
 from privquant.aggregator.campaign.modes import mode_of
 from privquant.aggregator.campaign.states import COUNTS_REPORTS
 from privquant.aggregator.devices.admission_rules import WaitingTokens
-from privquant.aggregator.devices.refusal_tally import RefusalTally
 from privquant.aggregator.devices.tickets import Tickets
 from privquant.aggregator.operators.forms import CAMPAIGN_ID, IN_WORDS
 from privquant.aggregator.store.base import CampaignRow, DeviceStore, Published
@@ -43,7 +42,7 @@ class CampaignView:
         self.state = row.state
         self.share = row.pace
         self.waiting = WaitingTokens()
-        self.refusals = RefusalTally(row.id)
+        self.refusals = metrics.RefusalTally(row.id)
         self.known = 0
         self.taken = row.heard  # may run ahead of the store by what was being counted; see `CampaignCache.is_full`
         self.full_until = 0.0

@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from privquant.aggregator.campaign.campaigns import Campaigns
-from privquant.aggregator.devices.refusal_tally import told
+from privquant.aggregator.metrics import told_refusals
 from privquant.aggregator.operators.estimator import Drawn, Estimator
 from privquant.aggregator.operators.forms import CampaignShown
 from privquant.aggregator.operators.history import History
@@ -152,7 +152,7 @@ async def _picture(campaigns: Campaigns, estimator: Estimator, identity: str) ->
     shown = CampaignShown(**await campaigns.show(identity, elsewhere)).model_dump()
     said = [_sentences(estimate) for estimate in shown["estimates"]]
     drawings = found[0].drawings if found else []  # a shuffled campaign computes its estimates itself
-    return shown | {"drawings": drawings, "said": said, "refusals": told(identity)}
+    return shown | {"drawings": drawings, "said": said, "refusals": told_refusals(identity)}
 
 
 def _sentences(estimate: Mapping[str, Any]) -> list[str]:
