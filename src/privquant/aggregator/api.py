@@ -20,10 +20,9 @@ from privquant.aggregator.campaign.states import Act, State, WrongState
 from privquant.aggregator.operators import forms
 from privquant.aggregator.operators.access import Admin, AnyOperator, CampaignId
 from privquant.aggregator.operators.accounts import read_audit
-from privquant.aggregator.operators.console_routes import add_console
 from privquant.aggregator.operators.form_errors import in_words
 from privquant.aggregator.operators.openapi import PROBLEM, complete_document
-from privquant.aggregator.page_routes import add_files, add_join_pages
+from privquant.aggregator.page_routes import add_console, add_files, add_join_pages
 from privquant.aggregator.service import Service
 from privquant.aggregator.store.base import Unavailable
 from privquant.aggregator.store.operator_queries import DatabaseError, UnknownCampaign
