@@ -1,12 +1,14 @@
-"""The HTTP APIs of the two listeners, each with its OpenAPI 3.1 document.
+"""The two listeners, each with its HTTP API and its OpenAPI 3.1 document.
 
 The admin listener has the operator's routes, health and metrics. The public one has the page of an invite, and the
-device routes, which `AsgiApp` answers before they get here; its document has them from the wire format's table.
+device routes, which `PublicApp` answers itself; the API's document has them from the wire format's table.
 """
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Annotated, Any, cast
 
 from fastapi import FastAPI, Query, Request, Response
@@ -14,7 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
-from privquant import __version__
+from privquant import __version__, wire
 from privquant.aggregator import metrics
 from privquant.aggregator.campaign.states import Act, State, WrongState
 from privquant.aggregator.operators import forms
@@ -27,15 +29,71 @@ from privquant.aggregator.service import Service
 from privquant.aggregator.store.base import Unavailable
 from privquant.aggregator.store.operator_queries import DatabaseError, UnknownCampaign
 from privquant.errors import PrivquantError
+from privquant.server.http_server import App
 from privquant.server.keys import KeyUnusable
-from privquant.server.replies import Reply, RequestRefused, problem
-from privquant.wire import fingerprint, public_key_of
+from privquant.server.replies import Asgi, Receive, Reply, RequestRefused, Scope, Send, problem
+from privquant.server.request_bodies import SMALL_BODY, RequestBody
 
+MAX_OPERATOR_BODY = 1 << 20
 _NOT_PUBLIC = (
     "nothing is served at this address; an operator's API, health and metrics are on the server's admin port, by "
     "default 8471 and on its own machine only (`privquant campaign --server http://127.0.0.1:8471`)"
 )
 _NOT_ADMIN = "nothing is served at this address; devices and invites are on the server's public port"
+
+
+@lru_cache(64)  # few campaigns are answered at a time; a path is anybody's, and may be long
+def _device_route(path: str) -> tuple[str, wire.Route] | None:
+    return wire.route_of(path, (*wire.ROUTES, *wire.SHUFFLED_ROUTES))
+
+
+class AdminApp(App):
+    """The operators' listener. most_sent: bytes of the largest body the API takes."""
+
+    def __init__(self, api: Asgi, most_sent: int = MAX_OPERATOR_BODY) -> None:
+        super().__init__()
+        self._api = api
+        self._most_sent = most_sent
+
+    async def answer(self, scope: Scope, body: RequestBody) -> Asgi:
+        try:
+            return self._with_body(await body.read(self._most_sent))
+        except RequestRefused as error:
+            return error.reply
+
+    def _with_body(self, whole: bytes) -> Asgi:
+        """The API, which reads a body that is here already."""
+
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            given = False
+
+            async def replay() -> MutableMapping[str, Any]:
+                nonlocal given
+                if given:
+                    return await receive()
+                given = True
+                return {"type": "http.request", "body": whole, "more_body": False}
+
+            await self._api(scope, replay, send)
+
+        return answer
+
+
+class PublicApp(AdminApp):
+    """The devices' listener. What is no route of theirs is a page, and the API's."""
+
+    def __init__(self, service: Service, api: Asgi) -> None:
+        super().__init__(api, SMALL_BODY)
+        self._service = service
+
+    async def answer(self, scope: Scope, body: RequestBody) -> Asgi:
+        found = _device_route(scope["path"])
+        if found is None:
+            return await super().answer(scope, body)
+        identity, route = found
+        if route in (wire.BATCHES, wire.NOTICES):
+            return await self._service.batches.handle(identity, route, scope["method"], body.read)
+        return await self._service.devices.handle(identity, route, scope["method"], body.read, body.gone)
 
 
 def build_public_api(service: Service) -> FastAPI:
@@ -88,7 +146,7 @@ def _handle_errors(app: FastAPI, service: Service, elsewhere: str) -> None:
         app.add_exception_handler(kind, refuse)
 
     async def own_fault(_request: Request, _error: Exception) -> Response:
-        return cast(Response, problem("unavailable"))  # `AsgiApp` writes it to the log
+        return cast(Response, problem("unavailable"))  # `App` writes it to the log
 
     app.add_exception_handler(Exception, own_fault)
 
@@ -141,8 +199,8 @@ def _add_health(app: FastAPI, service: Service) -> None:
 
     @app.get("/v1/key", tags=["health"], summary="The key that signs new manifests")
     async def key() -> dict[str, str]:
-        public = public_key_of(service.keys.current)
-        return {"public_key": public, "fingerprint": fingerprint(public)}
+        public = wire.public_key_of(service.keys.current)
+        return {"public_key": public, "fingerprint": wire.fingerprint(public)}
 
 
 def _text(kind: str) -> dict[str, Any]:
@@ -155,7 +213,7 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
     @app.post("/v1/campaigns", status_code=201, tags=tags, summary="Publish a campaign")
     async def create(form: forms.CampaignForm, by: Admin) -> forms.Created:
         identity = await service.campaigns.create(form.to_draft(), by.name)
-        mark = fingerprint(public_key_of(service.keys.current))
+        mark = wire.fingerprint(wire.public_key_of(service.keys.current))
         more = (await service.campaigns.mode(identity)).created(service.settings.url)
         return forms.Created(id=identity, key_fingerprint=mark, **more)
 

@@ -53,8 +53,7 @@ def run(settings: Settings) -> int:
 
 def serve(settings: Settings, listening: Listeners, on_ready: Callable[[], None] = lambda: None) -> int:
     """Serve in this process, on sockets that are bound; `StartFailed` in one line if that cannot be."""
-    from privquant.aggregator.api import build_admin_api, build_public_api
-    from privquant.aggregator.asgi import AdminApp, PublicApp
+    from privquant.aggregator.api import AdminApp, PublicApp, build_admin_api, build_public_api
     from privquant.aggregator.service import Service
 
     logs.configure(settings.log_level)

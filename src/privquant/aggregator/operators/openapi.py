@@ -146,7 +146,7 @@ def complete_document(app: FastAPI, *, devices: bool) -> None:
 
 
 def _device_routes() -> APIRouter:
-    """The device routes for the document alone: `AsgiApp` answers them before the framework sees a request."""
+    """The device routes for the document alone: `PublicApp` answers them before the framework sees a request."""
 
     async def answered_elsewhere(id: CampaignId) -> None: ...
 
