@@ -20,9 +20,8 @@ from privquant import __version__, wire
 from privquant.aggregator import metrics
 from privquant.aggregator.campaign.states import Act, State, WrongState
 from privquant.aggregator.operators import forms
-from privquant.aggregator.operators.access import Admin, AnyOperator, CampaignId
 from privquant.aggregator.operators.accounts import read_audit
-from privquant.aggregator.operators.form_errors import in_words
+from privquant.aggregator.operators.forms import Admin, AnyOperator, CampaignId
 from privquant.aggregator.operators.openapi import PROBLEM, complete_document
 from privquant.aggregator.page_routes import add_console, add_files, add_join_pages
 from privquant.aggregator.service import Service
@@ -165,7 +164,7 @@ def _reply_to(error: Exception, service: Service) -> Reply:
         return error.reply
     if isinstance(error, RequestValidationError):
         broken = error.errors()[0]["type"] == "json_invalid"
-        return problem("malformed" if broken else "invalid", in_words(error.errors())[:500])
+        return problem("malformed" if broken else "invalid", forms.in_words(error.errors())[:500])
     if isinstance(error, HTTPException):
         return problem("method-not-allowed" if error.status_code == 405 else "malformed")
     if isinstance(error, UnknownCampaign):

@@ -18,8 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import HTMLResponse, RedirectResponse, StreamingResponse
 
 from privquant.aggregator.campaign import alarms
-from privquant.aggregator.operators.access import AnyOperator, CampaignId
-from privquant.aggregator.operators.forms import CAMPAIGN_ID, Form
+from privquant.aggregator.operators.forms import CAMPAIGN_ID, AnyOperator, CampaignId, Form
 from privquant.aggregator.service import Service
 from privquant.domain import Integers
 from privquant.errors import PrivquantError

@@ -11,7 +11,7 @@ A held request ends when its client hangs up, when the campaign is paused or clo
 
 Other bounds of this server, which hold whoever asks: a connection's silence and header (server/connections), the
 size, time and memory of bodies (server/request_bodies), the asks that wait for the store (server/group_commit), and
-the share of the time that batches of reports may take (report_batches).
+the share of the time that batches of reports may take (routes).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from privquant.aggregator.campaign.modes import mode_of
 from privquant.aggregator.campaign.states import COUNTS_REPORTS
 from privquant.aggregator.devices.admission_rules import WaitingTokens
 from privquant.aggregator.devices.tickets import Tickets
-from privquant.aggregator.operators.forms import CAMPAIGN_ID, IN_WORDS
+from privquant.aggregator.operators.forms import CAMPAIGN_ID, PATTERNS
 from privquant.aggregator.store.base import CampaignRow, DeviceStore, Published
 from privquant.aggregator.store.operator_queries import manifest_of
 from privquant.messages import Query
@@ -96,7 +96,7 @@ class CampaignCache:
     async def served(self, identity: str, route: Route) -> CampaignView:
         """The campaign of a request; RequestRefused where there is none, or it is not served by this route here."""
         if not re.fullmatch(CAMPAIGN_ID, identity):
-            raise RequestRefused("invalid", f"id {IN_WORDS[CAMPAIGN_ID]}")
+            raise RequestRefused("invalid", f"id {PATTERNS[CAMPAIGN_ID]}")
         view = await self.view(identity)
         if view is None:
             raise RequestRefused("unknown-campaign")

@@ -2,13 +2,23 @@
 
 Plain functions from bytes to a `Reply`, with no web framework on the way: this is the path every device takes.
 A report is answered 201 or 200 only after the transaction that counts it has been committed.
+
+A batch costs thousands of times what a report does, and anybody can send one full of forged tickets. So that
+devices with single reports hardly notice:
+
+- one batch is in work at a time in a process, and it works for a fifth of the time at most;
+- its reports are looked at and stored a piece at a time, and other requests are served between two pieces;
+- when `FORGED` of its reports were forged, and half of those looked at, the rest is not looked at: each is answered
+  429, which is not final. The sender may have been lied to, and sends the rest again in a smaller batch.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from privquant import wire
 from privquant.aggregator import metrics
@@ -16,7 +26,6 @@ from privquant.aggregator.campaign.states import COUNTS_REPORTS, GIVES_QUERIES
 from privquant.aggregator.devices.admission import Admission, HungUp
 from privquant.aggregator.devices.admission_rules import InFlightLimit
 from privquant.aggregator.devices.campaign_cache import CampaignCache, CampaignView
-from privquant.aggregator.devices.report_batches import ReportBatches
 from privquant.aggregator.store.base import Admit, Ask, AskResult, Outcome, Pin, Spend, Unavailable
 from privquant.server.group_commit import GroupCommit
 from privquant.server.keys import KeyUnusable
@@ -28,7 +37,14 @@ PLACES_SECONDS = 10
 """How soon to ask again for a place that somebody in flight may leave."""
 CLAIM_MINUTES = 2
 """For so long a place of an open link is kept for a device that asks for no query; more than its patience."""
+PIECE = 100
+"""Reports of a batch looked at before other requests are served."""
+REST = 4.0
+"""Seconds left to other requests for every second a batch works."""
+FORGED = 64
+"""Forged reports in a batch, at least, before the rest of it is left unread."""
 
+T = TypeVar("T")
 
 _WRONG_LINK = "The campaign has no open link with this secret, or it needs a code and this is not the one"
 _CLAIMED = "All places of the open link are taken, some of them by devices that have not asked yet"
@@ -55,7 +71,7 @@ class DeviceRoutes:
     _lease_minutes: int
 
     def __post_init__(self) -> None:
-        self._batches = ReportBatches(self._group, _counted)
+        self._one_batch_at_a_time = asyncio.Lock()
         self._serve = {
             wire.MANIFEST: self._manifest,
             wire.CLAIMS: self._claim,
@@ -72,20 +88,15 @@ class DeviceRoutes:
         hung_up: how to find out that the client hung up, where that is possible.
         """
         try:
-            reply = await self._handle(identity, route, method, body, hung_up)
+            check_method(route, method)
+            view = await self._cache.served(identity, route)
+            reply = await self._serve[route](view, Sent(await whole(body, route.most_sent), hung_up))
         except (RequestRefused, wire.WireError, Unavailable, KeyUnusable) as error:
             reason, reply = refusal_of(error)  # not the error: a variable with it would keep the body alive
             metrics.refusals.labels(reason).inc()
             self._cache.refused(identity, reason)
         metrics.requested(route.name, reply.status)
         return reply
-
-    async def _handle(
-        self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody, hung_up: HungUp | None
-    ) -> Reply:
-        check_method(route, method)
-        view = await self._cache.served(identity, route)
-        return await self._serve[route](view, Sent(await whole(body, route.most_sent), hung_up))
 
     async def _manifest(self, view: CampaignView, _sent: Sent) -> Reply:
         return Reply(200, view.envelope, immutable=True)
@@ -123,7 +134,8 @@ class DeviceRoutes:
 
         async def ask(limit: InFlightLimit | None) -> Pin:
             nonlocal query
-            query = None if await self._nothing_new(view) else view.next_query()
+            only_again = time.time() >= view.manifest.deadline or await self._cache.is_full(view)
+            query = None if only_again else view.next_query()
             return Pin(view.no, token, None if query is None else view.tickets.seal(hashed, query), lease, limit)
 
         result = await self._admission.result(view, token, hashed, ask, sent.hung_up)
@@ -136,10 +148,6 @@ class DeviceRoutes:
         if result.outcome is not Outcome.PINNED or query is None:
             query = view.tickets.unseal(hashed, result.box)
         return Reply(200, wire.Ticket(query.threshold, view.tickets.ticket(hashed, query)).to_bytes())
-
-    async def _nothing_new(self, view: CampaignView) -> bool:
-        """Whether only tokens that have a query already are served."""
-        return time.time() >= view.manifest.deadline or await self._cache.is_full(view)
 
     async def _no_query(self, view: CampaignView, result: AskResult) -> RequestRefused:
         if result.outcome is Outcome.SPENT:
@@ -171,14 +179,63 @@ class DeviceRoutes:
         return Spend(view.no, view.tickets.id(hashed), query, report.bit)
 
     async def _batch(self, view: CampaignView, sent: Sent) -> Reply:
-        def spend(report: wire.WireReport) -> Spend:
-            try:
-                return self._spend(view, report)
-            except RequestRefused as error:  # answered within the batch
-                view.refusals.refused(error.code)
-                raise
+        async with self._one_batch_at_a_time:
+            reports = await _resting(lambda: _reports_in(sent.body))
+            results: list[dict[str, Any]] = []
+            forged = 0
+            while len(results) < len(reports):
+                if forged >= FORGED and 2 * forged >= len(results):
+                    left = len(reports) - len(results)
+                    results += [_refused_result("too-many-requests", left)] * left
+                    break
+                found = await self._piece(view, reports[len(results) : len(results) + PIECE])
+                forged += sum(result["status"] == 403 for result in found)
+                results += found
+            return await _resting(lambda: Reply(200, wire.canonical({"results": results})))
 
-        return await self._batches.answer(sent.body, spend)
+    async def _piece(self, view: CampaignView, forms: list[Any]) -> list[dict[str, Any]]:
+        """A result for each of some reports."""
+        results: list[dict[str, Any]] = [{} for _ in forms]
+        asks: list[Spend] = []
+
+        def look() -> None:
+            for result, form in zip(results, forms, strict=True):
+                try:
+                    asks.append(self._spend(view, wire.WireReport.from_dict(form)))
+                except wire.WireError:
+                    result |= _refused_result("malformed")
+                except RequestRefused as error:
+                    view.refusals.refused(error.code)
+                    result |= _refused_result(error.code)
+
+        await _resting(look)
+        asked = [result for result in results if not result]
+        for result, found in zip(asked, await self._group.put_all(asks), strict=True):
+            if found.outcome is Outcome.CLOSED:
+                result |= _refused_result("campaign-closed")
+            else:
+                result["status"] = 201 if _counted(found) else 200
+        return results
+
+
+async def _resting(work: Callable[[], T]) -> T:
+    """Do the work, then serve other requests for `REST` times as long."""
+    began = time.perf_counter()
+    done = work()
+    await asyncio.sleep(REST * (time.perf_counter() - began))
+    return done
+
+
+def _reports_in(body: bytes) -> list[Any]:
+    reports = wire.parse_object(body, wire.MAX_BATCH_REQUEST, ("reports",))["reports"]
+    if not isinstance(reports, list) or not 1 <= len(reports) <= wire.BATCH_LIMIT:
+        raise wire.WireError(f"reports is a list of 1 to {wire.BATCH_LIMIT} reports")
+    return reports
+
+
+def _refused_result(code: str, times: int = 1) -> dict[str, Any]:
+    metrics.refusals.labels(code).inc(times)
+    return {"status": wire.PROBLEMS[code].status, "type": wire.PROBLEM_TYPE + code}
 
 
 def _counted(result: AskResult) -> bool:

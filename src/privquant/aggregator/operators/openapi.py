@@ -9,7 +9,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from privquant import wire
-from privquant.aggregator.operators.access import CampaignId
+from privquant.aggregator.operators.forms import CampaignId
 
 _TOKEN = {"type": "string", "pattern": "^[A-Za-z0-9_-]{21}[AQgw]$", "description": "16 bytes, base64url"}
 _HASH = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
