@@ -64,14 +64,10 @@ class AdminApp(App):
         """The API, which reads a body that is here already."""
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-            given = False
+            here = [{"type": "http.request", "body": whole, "more_body": False}]
 
             async def replay() -> MutableMapping[str, Any]:
-                nonlocal given
-                if given:
-                    return await receive()
-                given = True
-                return {"type": "http.request", "body": whole, "more_body": False}
+                return here.pop() if here else await receive()
 
             await self._api(scope, replay, send)
 
@@ -140,8 +136,7 @@ def _handle_errors(app: FastAPI, service: Service, elsewhere: str) -> None:
             reply = replace(reply, allow=_methods_at(app, request))
         return cast(Response, reply)  # all the framework does with it is to let it answer
 
-    kinds = (RequestValidationError, HTTPException, PrivquantError, RequestRefused, DatabaseError, OSError)
-    for kind in kinds:
+    for kind in (RequestValidationError, HTTPException, PrivquantError, RequestRefused, DatabaseError, OSError):
         app.add_exception_handler(kind, refuse)
 
     async def own_fault(_request: Request, _error: Exception) -> Response:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Awaitable, Callable
 
 from privquant.aggregator import metrics
 from privquant.aggregator.campaign.announcer import Announcer
@@ -33,14 +34,11 @@ from privquant.server.logs import say
 from privquant.wire import Manifest, fingerprint
 
 _SWEEP = 10.0  # seconds between two sweeps of what the database itself remembers
-_SEAL = 1.0
-_HISTORY = 0.5
 _SNAPSHOT = 1.0  # seconds between two snapshots of a campaign
 _TICK = 4.0  # seconds; a device that was asked and stays away frees its slot after the second tick
 _ANNOUNCE = 0.25
 _OTHER_COMMIT = 0.005  # seconds; what a transaction of another worker takes
 _PAUSE = 0.005  # seconds between two turns of a task that itself waits for work
-_DEADLINES = 5.0
 _RETENTION = 60.0
 
 
@@ -91,20 +89,19 @@ class Service(Repeating):
         history = History(self.engine, self._estimator)
         self.live = Live(self.campaigns, self._estimator, history)
         self.group.start()
+        self.campaign_metrics = metrics.CampaignMetrics(self.campaigns.watch, self.health)
         self._repeat("refresh", self.settings.refresh, self.cache.refresh)
         self._repeat("publish", _PAUSE, self._publish)
         self._repeat("slots", _PAUSE, self.admission.look)
         self._repeat("announce", 0.01, self._announce)
-        self._repeat("seal", _SEAL, self._seal)
-        self._repeat("history", _HISTORY, history.note)
-        self._repeat("tick", _TICK, self._tick)
+        self._repeat("history", 0.5, history.note)
+        self._repeat_leading("seal", 1.0, self._seal)
+        self._repeat_leading("tick", _TICK, lambda: self.store.tick(int(time.time() // 60)))
         for name, work in (("probe", self._probe), ("keys", self._check_keys)):
             await self._done(name, work)  # nobody is told "ready" before it is known
             self._repeat(name, PROBE_SECONDS, work)
-        self._repeat("deadlines", _DEADLINES, self._close_over)
-        self._retention = Retention(self.campaigns)
-        self.campaign_metrics = metrics.CampaignMetrics(self.campaigns.watch, self.health)
-        self._repeat("retention", _RETENTION, self._erase_old)
+        self._repeat_leading("deadlines", 5.0, self._close_over)
+        self._repeat_leading("retention", _RETENTION, Retention(self.campaigns).turn)
         self.started = True
         say("started", store="postgresql" if self.settings.database else "sqlite")
 
@@ -121,6 +118,15 @@ class Service(Repeating):
         await self.store.close()
         await self.engine.dispose()
         say("stopped")
+
+    def _repeat_leading(self, name: str, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+        """What one process does for all."""
+
+        async def turn() -> None:
+            if self._leads:
+                await work()
+
+        self._repeat(name, seconds, turn)
 
     async def _probe(self) -> None:
         """Write something; if commits failed since the last probe, find out whether they still would."""
@@ -143,17 +149,11 @@ class Service(Repeating):
 
     async def _close_over(self) -> None:
         """Close campaigns whose deadline has passed by more than the grace."""
-        if not self._leads:
-            return
         for row, manifest in await self._live():
             if time.time() >= manifest.deadline + 60 * self.settings.grace:
                 with contextlib.suppress(WrongState):  # an operator was quicker
                     await self.campaigns.close(row.id, "server", "the deadline has passed")
                 await self.cache.refresh_one(row.id)
-
-    async def _erase_old(self) -> None:
-        if self._leads:
-            await self._retention.turn()
 
     async def _live(self) -> list[tuple[CampaignRow, Manifest]]:
         """Running campaigns."""
@@ -194,16 +194,8 @@ class Service(Repeating):
             await self._announcer.turn(await self._live())
 
     async def _seal(self) -> None:
-        if not self._leads:
-            return
         await self._snapshots.catch_up()
-        moved = await self.store.seal(self.settings.seal_rows)
-        if moved:
-            metrics.sealed.inc(moved)
+        metrics.sealed.inc(await self.store.seal(self.settings.seal_rows))
         if time.monotonic() - self._last_sweep > _SWEEP:
             await self.store.sweep()
             self._last_sweep = time.monotonic()
-
-    async def _tick(self) -> None:
-        if self._leads:
-            await self.store.tick(int(time.time() // 60))
