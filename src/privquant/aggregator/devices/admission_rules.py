@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -106,7 +105,6 @@ class HeldRequests(Generic[R]):
     def __init__(self, most: int = MOST_HELD) -> None:
         self._most = most
         self._by_rank: list[R] = []
-        self._campaigns: Counter[Any] = Counter()
 
     def __len__(self) -> int:
         return len(self._by_rank)
@@ -117,11 +115,11 @@ class HeldRequests(Generic[R]):
     @property
     def campaigns(self) -> list[Any]:
         """The campaigns for which requests are held."""
-        return list(self._campaigns)
+        return list({request.campaign for request in self._by_rank})
 
     def waits(self, campaign: Any) -> bool:
         """Whether a request is held for it."""
-        return campaign in self._campaigns
+        return any(request.campaign == campaign for request in self._by_rank)
 
     def add(self, request: R) -> R | None:
         """Hold a request; the one that cannot be held any more, if there is one.
@@ -132,7 +130,6 @@ class HeldRequests(Generic[R]):
         if place < len(self._by_rank) and self._by_rank[place].rank == request.rank:
             return request
         self._by_rank.insert(place, request)
-        self._campaigns[request.campaign] += 1
         if len(self._by_rank) <= self._most:
             return None
         last = self._by_rank[-1]
@@ -141,9 +138,7 @@ class HeldRequests(Generic[R]):
 
     def take(self, campaign: Any, slots: int) -> list[R]:
         """The requests that get these slots; they are not held any more."""
-        chosen: list[R] = []
-        if slots > 0 and self.waits(campaign):
-            chosen = [request for request in self._by_rank if request.campaign == campaign][:slots]
+        chosen = [request for request in self._by_rank if request.campaign == campaign][: max(0, slots)]
         for request in chosen:
             self.remove(request)
         return chosen
@@ -154,9 +149,6 @@ class HeldRequests(Generic[R]):
         if place == len(self._by_rank) or self._by_rank[place] is not request:
             return False
         del self._by_rank[place]
-        self._campaigns[request.campaign] -= 1
-        if not self._campaigns[request.campaign]:
-            del self._campaigns[request.campaign]
         return True
 
     def _place(self, request: R) -> int:
@@ -167,7 +159,7 @@ class WaitingTokens:
     """The tokens that wait for a query of one campaign, held or told to come back, as one process has seen them."""
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[bytes, tuple[float, float]] = OrderedDict()  # since when, and when seen last
+        self._waiting: dict[bytes, tuple[float, float]] = {}  # since when, and when seen last; in the order of this
         self.wait_seconds = 0.0
         """How long those served lately had waited, on average."""
 
@@ -176,9 +168,8 @@ class WaitingTokens:
 
     def wait(self, token: bytes, now: float) -> int:
         """The token has no slot; its Retry-After in seconds."""
-        since, _ = self._waiting.get(token, (now, now))
+        since, _ = self._waiting.pop(token, (now, now))
         self._waiting[token] = (since, now)
-        self._waiting.move_to_end(token)
         self.forget(now)
         return retry_after(len(self))
 

@@ -19,7 +19,6 @@ from privquant.aggregator.devices.campaign_cache import CampaignCache, CampaignV
 from privquant.aggregator.store import rounds as shuffled_rounds
 from privquant.aggregator.store.operator_queries import DatabaseError, Engine
 from privquant.aggregator.store.rounds import ANNOUNCED, COUNTED, RoundRow
-from privquant.protocols.base import ThresholdProtocol
 from privquant.server.causes import Unavailable
 from privquant.server.keys import KeyRing, KeyUnusable, seal_key
 from privquant.server.logs import say
@@ -40,7 +39,6 @@ class BatchRoutes:
 
     def __post_init__(self) -> None:
         self._counting: dict[tuple[int, int], asyncio.Lock] = {}
-        self._protocols: dict[str, ThresholdProtocol] = {}
 
     async def handle(self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody) -> Reply:
         """One request, one reply; nothing that is sent raises."""
@@ -61,12 +59,6 @@ class BatchRoutes:
         if number >= len(rows):
             raise RequestRefused("conflict", f"round {number} was not announced")
         return rows[number]
-
-    def _protocol(self, view: CampaignView) -> ThresholdProtocol:
-        """Asked nothing but how its queries are numbered."""
-        if view.id not in self._protocols:
-            self._protocols[view.id] = build_shuffled(view.manifest)
-        return self._protocols[view.id]
 
     async def _notice(self, view: CampaignView, body: bytes) -> Reply:
         notice = wire.open_notice(body, view.manifest)
@@ -100,7 +92,7 @@ class BatchRoutes:
         if sealed is None:
             return Reply(201, wire.status_body(wire.KEPT))
         answered, ones = await self._opened(view, row, sealed)
-        query = self._protocol(view).query_of_round(row.round, row.threshold)
+        query = build_shuffled(view.manifest).query_of_round(row.round, row.threshold)
         if not await shuffled_rounds.count_batch(self._engine, view.no, part, query, answered, ones):
             return _over(await self._round(view, part.round), part)
         self._on_end()

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Path, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from privquant.aggregator.campaign.campaigns import MOST_INVITES
 from privquant.aggregator.campaign.modes import ONE_WAVE, Draft
@@ -92,9 +92,6 @@ class ShuffleForm(Form):
     colluding: Annotated[float, Field(ge=0, lt=1)] = 0.0
     drop_outs: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
-    def to_draft(self) -> ShuffleDraft:
-        return ShuffleDraft(**self.model_dump())
-
 
 _MAX = 2**53 - 1
 MOST_DAYS = 36_500
@@ -116,7 +113,7 @@ class CampaignForm(Form):
     opens: Annotated[int, Field(ge=0, le=_MAX)] | None = None
     deadline: Annotated[int, Field(ge=0, le=_MAX)] | None = None
     pace: Annotated[float, Field(ge=0, le=1)] = DEFAULT_SHARE
-    shuffle: Annotated[ShuffleForm, AfterValidator(ShuffleForm.to_draft)] | None = None
+    shuffle: ShuffleForm | None = None
     keep_days: Annotated[int, Field(ge=1, le=MOST_DAYS)] | None = None
 
     def to_draft(self) -> Draft:
@@ -128,7 +125,7 @@ class CampaignForm(Form):
             "quantiles": tuple(self.quantiles),
             "options": tuple(self.options.items()),
             "waves": ONE_WAVE if self.waves is None else Waves(**self.waves.model_dump()),
-            "shuffle": self.shuffle,
+            "shuffle": self.shuffle and ShuffleDraft(**self.shuffle.model_dump()),
         }
         return Draft(**self.model_dump() | in_another_form)
 
