@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -105,6 +106,7 @@ class HeldRequests(Generic[R]):
     def __init__(self, most: int = MOST_HELD) -> None:
         self._most = most
         self._by_rank: list[R] = []
+        self._campaigns: Counter[Any] = Counter()
 
     def __len__(self) -> int:
         return len(self._by_rank)
@@ -115,11 +117,11 @@ class HeldRequests(Generic[R]):
     @property
     def campaigns(self) -> list[Any]:
         """The campaigns for which requests are held."""
-        return list({request.campaign for request in self._by_rank})
+        return list(self._campaigns)
 
     def waits(self, campaign: Any) -> bool:
         """Whether a request is held for it."""
-        return any(request.campaign == campaign for request in self._by_rank)
+        return campaign in self._campaigns
 
     def add(self, request: R) -> R | None:
         """Hold a request; the one that cannot be held any more, if there is one.
@@ -130,6 +132,7 @@ class HeldRequests(Generic[R]):
         if place < len(self._by_rank) and self._by_rank[place].rank == request.rank:
             return request
         self._by_rank.insert(place, request)
+        self._campaigns[request.campaign] += 1
         if len(self._by_rank) <= self._most:
             return None
         last = self._by_rank[-1]
@@ -149,6 +152,9 @@ class HeldRequests(Generic[R]):
         if place == len(self._by_rank) or self._by_rank[place] is not request:
             return False
         del self._by_rank[place]
+        self._campaigns[request.campaign] -= 1
+        if not self._campaigns[request.campaign]:
+            del self._campaigns[request.campaign]
         return True
 
     def _place(self, request: R) -> int:
@@ -159,7 +165,7 @@ class WaitingTokens:
     """The tokens that wait for a query of one campaign, held or told to come back, as one process has seen them."""
 
     def __init__(self) -> None:
-        self._waiting: dict[bytes, tuple[float, float]] = {}  # since when, and when seen last; in the order of this
+        self._waiting: OrderedDict[bytes, tuple[float, float]] = OrderedDict()  # since when, and when seen last
         self.wait_seconds = 0.0
         """How long those served lately had waited, on average."""
 
