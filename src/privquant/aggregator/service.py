@@ -18,7 +18,6 @@ from privquant.aggregator.devices.campaign_cache import CampaignCache
 from privquant.aggregator.devices.routes import DeviceRoutes
 from privquant.aggregator.devices.shuffled_batches import BatchRoutes
 from privquant.aggregator.operators.estimator import Estimator
-from privquant.aggregator.operators.history import History
 from privquant.aggregator.operators.live import Live
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, DeviceStore, Outcome, Unavailable
@@ -86,15 +85,14 @@ class Service(Repeating):
         self._snapshots = Snapshots(self.engine, self.settings.snapshot_reports, _SNAPSHOT)
         self._publisher = Publisher(self.store, self.admission.published, self._snapshots.advance)
         self._estimator = Estimator()
-        history = History(self.engine, self._estimator)
-        self.live = Live(self.campaigns, self._estimator, history)
+        self.live = Live(self.campaigns, self._estimator)
         self.group.start()
         self.campaign_metrics = metrics.CampaignMetrics(self.campaigns.watch, self.health)
         self._repeat("refresh", self.settings.refresh, self.cache.refresh)
         self._repeat("publish", _PAUSE, self._publish)
         self._repeat("slots", _PAUSE, self.admission.look)
         self._repeat("announce", 0.01, self._announce)
-        self._repeat("history", 0.5, history.note)
+        self._repeat("history", 0.5, self.live.note)
         self._repeat_leading("seal", 1.0, self._seal)
         self._repeat_leading("tick", _TICK, lambda: self.store.tick(int(time.time() // 60)))
         for name, work in (("probe", self._probe), ("keys", self._check_keys)):
