@@ -22,7 +22,7 @@ from privquant.aggregator.campaign.states import Act, State, WrongState
 from privquant.aggregator.operators import forms
 from privquant.aggregator.operators.accounts import read_audit
 from privquant.aggregator.operators.forms import Admin, AnyOperator, CampaignId
-from privquant.aggregator.operators.openapi import PROBLEM, complete_document
+from privquant.aggregator.operators.openapi import PROBLEM, complete_document, text_answer
 from privquant.aggregator.page_routes import add_console, add_files, add_join_pages
 from privquant.aggregator.service import Service
 from privquant.aggregator.store.base import Unavailable
@@ -112,6 +112,7 @@ def build_admin_api(service: Service) -> FastAPI:
 
 
 def _api(service: Service, title: str, elsewhere: str) -> FastAPI:
+    """elsewhere: what is said of an address that this listener does not have."""
     app = FastAPI(
         title=title,
         version=__version__,
@@ -121,12 +122,6 @@ def _api(service: Service, title: str, elsewhere: str) -> FastAPI:
         responses={"default": PROBLEM},  # with it the framework documents no refusals of its own
     )
     app.state.engine = service.engine
-    _handle_errors(app, service, elsewhere)
-    return app
-
-
-def _handle_errors(app: FastAPI, service: Service, elsewhere: str) -> None:
-    """elsewhere: what is said of an address that this listener does not have."""
 
     async def refuse(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException) and error.status_code == 404:
@@ -143,15 +138,14 @@ def _handle_errors(app: FastAPI, service: Service, elsewhere: str) -> None:
         return cast(Response, problem("unavailable"))  # `App` writes it to the log
 
     app.add_exception_handler(Exception, own_fault)
+    return app
 
 
 def _methods_at(app: FastAPI, request: Request) -> str:
     """All methods the address takes; the framework itself names those of the first route only."""
-    found: set[str] = set()
-    for route in app.routes:
-        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
-            found |= route.methods or set()
-    return ", ".join(sorted(found))
+    routes = [route for route in app.routes if isinstance(route, Route)]
+    found = [route.methods or () for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    return ", ".join(sorted(set().union(*found)))
 
 
 def _reply_to(error: Exception, service: Service) -> Reply:
@@ -185,7 +179,11 @@ def _add_health(app: FastAPI, service: Service) -> None:
         return {"status": "ready"}
 
     @app.get(
-        "/metrics", tags=["health"], summary="Prometheus", response_class=Response, responses={200: _text("plain")}
+        "/metrics",
+        tags=["health"],
+        summary="Prometheus",
+        response_class=Response,
+        responses={200: text_answer("text/plain")},
     )
     async def shown() -> Response:
         of_campaigns = await service.campaign_metrics.render()  # first: it counts those that are alarmed
@@ -195,10 +193,6 @@ def _add_health(app: FastAPI, service: Service) -> None:
     async def key() -> dict[str, str]:
         public = wire.public_key_of(service.keys.current)
         return {"public_key": public, "fingerprint": wire.fingerprint(public)}
-
-
-def _text(kind: str) -> dict[str, Any]:
-    return {"content": {f"text/{kind}": {"schema": {"type": "string"}}}, "description": "OK"}
 
 
 def _add_campaigns(app: FastAPI, service: Service) -> None:
@@ -225,7 +219,7 @@ def _add_campaigns(app: FastAPI, service: Service) -> None:
         tags=tags,
         summary="One-time invites, one a line",
         response_class=Response,
-        responses={201: _text("csv")},
+        responses={201: text_answer("text/csv")},
     )
     async def invite(id: CampaignId, form: forms.InvitesForm, by: Admin) -> Response:
         urls = await service.campaigns.invite(id, form.count, by.name)

@@ -19,6 +19,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, StreamingRespons
 
 from privquant.aggregator.campaign import alarms
 from privquant.aggregator.operators.forms import CAMPAIGN_ID, AnyOperator, CampaignId, Form
+from privquant.aggregator.operators.openapi import text_answer
 from privquant.aggregator.service import Service
 from privquant.domain import Integers
 from privquant.errors import PrivquantError
@@ -54,7 +55,7 @@ PageId = Annotated[
 ]
 _STEPS = (0.1, 0.2, 0.4, 1.0, 2.5, 5.0, 10.0)  # times the users of a plan: where its curve is computed
 _DRAWN = 64  # codes kept: the same few are shown again and again
-_CODE: dict[str, Any] = {"content": {"image/svg+xml": {"schema": {"type": "string"}}}, "description": "OK"}
+_CODE = text_answer("image/svg+xml")
 
 
 class CodeForm(Form):

@@ -13,7 +13,7 @@ from privquant.aggregator.campaign.campaigns import Campaigns, Retention
 from privquant.aggregator.campaign.publisher import Publisher
 from privquant.aggregator.campaign.snapshots import Snapshots
 from privquant.aggregator.campaign.states import WrongState
-from privquant.aggregator.devices.admission import Admission
+from privquant.aggregator.devices.admission import Admission, next_turn
 from privquant.aggregator.devices.campaign_cache import CampaignCache
 from privquant.aggregator.devices.routes import DeviceRoutes
 from privquant.aggregator.devices.shuffled_batches import BatchRoutes
@@ -63,32 +63,28 @@ class Service(Repeating):
         self.started = False
 
     async def start(self) -> None:
+        settings = self.settings
         await migrate(self.engine)
-        self.store = open_device_store(self.settings)
-        metrics.Stepped.step = self.settings.snapshot_reports
+        self.store = open_device_store(settings)
+        metrics.Stepped.step = settings.snapshot_reports
         self.group = GroupCommit(self._timed_commit, moment=_OTHER_COMMIT if is_worker() else 0.0)
         self.cache = CampaignCache(self.store, self.keys)
         self.campaigns = Campaigns(
-            self.engine,
-            self.store,
-            self.keys,
-            self.settings.url,
-            behind=self.settings.snapshot_reports,
-            waiting=self.cache.waiting,
+            self.engine, self.store, self.keys, settings.url, settings.snapshot_reports, self.cache.waiting
         )
-        self.admission = Admission(self.cache, self.group, self.store, alone=not self.settings.database)
+        self.admission = Admission(self.cache, self.group, self.store, alone=not settings.database)
         self.devices = DeviceRoutes(
-            self.cache, self.group, self.admission, self.store.link_secret, self.settings.lease_minutes
+            self.cache, self.group, self.admission, self.store.link_secret, settings.lease_minutes
         )
         self.batches = BatchRoutes(self.engine, self.cache, self.keys, self._round_over.set)
         self._announcer = Announcer(self.engine, self.keys, self.health)
-        self._snapshots = Snapshots(self.engine, self.settings.snapshot_reports, _SNAPSHOT)
+        self._snapshots = Snapshots(self.engine, settings.snapshot_reports, _SNAPSHOT)
         self._publisher = Publisher(self.store, self.admission.published, self._snapshots.advance)
         self._estimator = Estimator()
         self.live = Live(self.campaigns, self._estimator)
         self.group.start()
         self.campaign_metrics = metrics.CampaignMetrics(self.campaigns.watch, self.health)
-        self._repeat("refresh", self.settings.refresh, self.cache.refresh)
+        self._repeat("refresh", settings.refresh, self.cache.refresh)
         self._repeat("publish", _PAUSE, self._publish)
         self._repeat("slots", _PAUSE, self.admission.look)
         self._repeat("announce", 0.01, self._announce)
@@ -101,7 +97,7 @@ class Service(Repeating):
         self._repeat_leading("deadlines", 5.0, self._close_over)
         self._repeat_leading("retention", _RETENTION, Retention(self.campaigns).turn)
         self.started = True
-        say("started", store="postgresql" if self.settings.database else "sqlite")
+        say("started", store="postgresql" if settings.database else "sqlite")
 
     async def stop(self) -> None:
         """Commit what was taken in, then close."""
@@ -175,19 +171,14 @@ class Service(Repeating):
 
     async def _publish(self) -> None:
         """In its time, or as soon as held requests wait for it."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.settings.publish):
-                await self.admission.publish_now.wait()
-        self.admission.publish_now.clear()
+        await next_turn(self.admission.publish_now, self.settings.publish)
         self._leads = await self._publisher.turn()
         if not self._leads:
             await asyncio.sleep(1.0)
 
     async def _announce(self) -> None:
         """At once when a round ended here, and every moment: it may have ended in another process."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._round_over.wait(), _ANNOUNCE)
-        self._round_over.clear()
+        await next_turn(self._round_over, _ANNOUNCE)
         if self._leads:
             await self._announcer.turn(await self._live())
 

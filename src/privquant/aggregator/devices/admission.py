@@ -8,10 +8,6 @@ them when it has published, when it has counted reports as the one that publishe
 it holds requests. When held requests wait for queries that follow from what was counted, `publish_now` is set.
 
 A held request ends when its client hangs up, when the campaign is paused or closed, and when the server stops.
-
-Other bounds of this server, which hold whoever asks: a connection's silence and header (server/connections), the
-size, time and memory of bodies (server/request_bodies), the asks that wait for the store (server/group_commit), and
-the share of the time that batches of reports may take (routes).
 """
 
 from __future__ import annotations
@@ -40,6 +36,14 @@ HungUp = Callable[[], Awaitable[None]]
 """Returns when the client has hung up."""
 AskUnder = Callable[[InFlightLimit | None], Awaitable[Pin | Admit]]
 """What is asked of the store under this limit."""
+
+
+async def next_turn(event: asyncio.Event, seconds: float | None) -> None:
+    """Wait for an event, at most for so long, and be ready for the next."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    event.clear()
 
 
 @dataclass(eq=False)
@@ -136,10 +140,7 @@ class Admission:
 
     async def look(self) -> None:
         """Wait for something that may open slots, and give them to held requests; to be repeated."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_LOOK if self._held else None):
-                await self._news.wait()
-        self._news.clear()
+        await next_turn(self._news, _LOOK if self._held else None)
         for view in self._held.campaigns:
             await self._fill_slots(view)
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections.abc import Iterator
+from itertools import cycle
 from secrets import SystemRandom
 
 from privquant.aggregator import metrics
@@ -48,8 +50,7 @@ class CampaignView:
         self.full_until = 0.0
         self.counting = asyncio.Lock()
         self._queries: list[tuple[Query, int]] = []
-        self._in_order: list[Query] = []
-        self._next = 0
+        self._in_turn: Iterator[Query] = iter(())
 
     def set_queries(self, published: Published, random: SystemRandom) -> None:
         """Hand out each query in proportion to its users, in random order, over and over until told otherwise."""
@@ -61,13 +62,10 @@ class CampaignView:
         shrink = max(1.0, total / _LONGEST_LIST)
         in_order = [query for query, users in queries for _ in range(max(1, round(users / shrink)))]
         random.shuffle(in_order)
-        self._queries, self._in_order, self._next = queries, in_order, 0
+        self._queries, self._in_turn = queries, cycle(in_order)
 
     def next_query(self) -> Query | None:
-        if not self._in_order:
-            return None
-        self._next = (self._next + 1) % len(self._in_order)
-        return self._in_order[self._next]
+        return next(self._in_turn, None)
 
 
 class CampaignCache:

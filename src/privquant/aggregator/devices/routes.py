@@ -52,14 +52,6 @@ _NEW, _KNOWN = Reply(201, wire.COUNTED.body(True)), Reply(200, wire.COUNTED.body
 _LATE = "The place of the open link was not used in time and has gone to others; claim one again"
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A request's body, and how to find out that its client hung up."""
-
-    body: bytes
-    hung_up: HungUp | None
-
-
 @dataclass(eq=False)
 class DeviceRoutes:
     """Answers devices out of the campaign cache and a group commit."""
@@ -90,7 +82,7 @@ class DeviceRoutes:
         try:
             check_method(route, method)
             view = await self._cache.served(identity, route)
-            reply = await self._serve[route](view, Sent(await whole(body, route.most_sent), hung_up))
+            reply = await self._serve[route](view, await whole(body, route.most_sent), hung_up)
         except (RequestRefused, wire.WireError, Unavailable, KeyUnusable) as error:
             reason, reply = refusal_of(error)  # not the error: a variable with it would keep the body alive
             metrics.refusals.labels(reason).inc()
@@ -98,11 +90,11 @@ class DeviceRoutes:
         metrics.requested(route.name, reply.status)
         return reply
 
-    async def _manifest(self, view: CampaignView, _sent: Sent) -> Reply:
+    async def _manifest(self, view: CampaignView, _body: bytes, _hung_up: HungUp | None) -> Reply:
         return Reply(200, view.envelope, immutable=True)
 
-    async def _claim(self, view: CampaignView, sent: Sent) -> Reply:
-        claim = wire.Claim.parse(sent.body)
+    async def _claim(self, view: CampaignView, body: bytes, hung_up: HungUp | None) -> Reply:
+        claim = wire.Claim.parse(body)
         stored = await self._link_of(view.no)
         if stored is None or not link_matches(claim, stored):
             raise RequestRefused("wrong-link", _WRONG_LINK)
@@ -112,7 +104,7 @@ class DeviceRoutes:
         async def ask(limit: InFlightLimit | None) -> Admit:
             return Admit(view.no, token, term, limit)
 
-        result = await self._admission.result(view, token, hashed, ask, sent.hung_up)
+        result = await self._admission.result(view, token, hashed, ask, hung_up)
         if result.outcome is Outcome.WAIT and view.share == 0:
             raise RequestRefused("all-places-taken", _CLAIMED, retry_after=PLACES_SECONDS)
         if result.outcome is Outcome.FULL:
@@ -122,8 +114,8 @@ class DeviceRoutes:
         new = result.outcome is Outcome.COUNTED
         return Reply(201 if new else 200, wire.CLAIMED.body(new))
 
-    async def _query(self, view: CampaignView, sent: Sent) -> Reply:
-        hashed = bytes.fromhex(wire.parse_query_request(sent.body))
+    async def _query(self, view: CampaignView, body: bytes, hung_up: HungUp | None) -> Reply:
+        hashed = bytes.fromhex(wire.parse_query_request(body))
         if view.state not in COUNTS_REPORTS:
             raise RequestRefused("campaign-closed")
         if view.state not in GIVES_QUERIES:
@@ -138,7 +130,7 @@ class DeviceRoutes:
             query = None if only_again else view.next_query()
             return Pin(view.no, token, None if query is None else view.tickets.seal(hashed, query), lease, limit)
 
-        result = await self._admission.result(view, token, hashed, ask, sent.hung_up)
+        result = await self._admission.result(view, token, hashed, ask, hung_up)
         if result.outcome is Outcome.PINNED:
             view.taken += 1
             metrics.pins.inc()
@@ -162,8 +154,8 @@ class DeviceRoutes:
             return RequestRefused("campaign-complete")
         return RequestRefused("all-places-taken", retry_after=PLACES_SECONDS)
 
-    async def _report(self, view: CampaignView, sent: Sent) -> Reply:
-        result = await self._group.put(self._spend(view, wire.WireReport.parse(sent.body)))
+    async def _report(self, view: CampaignView, body: bytes, _hung_up: HungUp | None) -> Reply:
+        result = await self._group.put(self._spend(view, wire.WireReport.parse(body)))
         if result.outcome is Outcome.CLOSED:
             raise RequestRefused("campaign-closed")
         new = _counted(result)
@@ -178,9 +170,9 @@ class DeviceRoutes:
             raise RequestRefused("forged-ticket")
         return Spend(view.no, view.tickets.id(hashed), query, report.bit)
 
-    async def _batch(self, view: CampaignView, sent: Sent) -> Reply:
+    async def _batch(self, view: CampaignView, body: bytes, _hung_up: HungUp | None) -> Reply:
         async with self._one_batch_at_a_time:
-            reports = await _resting(lambda: _reports_in(sent.body))
+            reports = await _resting(lambda: _reports_in(body))
             results: list[dict[str, Any]] = []
             forged = 0
             while len(results) < len(reports):

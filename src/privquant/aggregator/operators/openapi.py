@@ -113,6 +113,10 @@ PROBLEM = {
 }
 
 
+def text_answer(media: str) -> dict[str, Any]:
+    return {"content": {media: {"schema": {"type": "string"}}}, "description": "OK"}
+
+
 def complete_document(app: FastAPI, *, devices: bool) -> None:
     """Add to the framework's document what it does not see: the form of a problem, and the device routes."""
     make = app.openapi
