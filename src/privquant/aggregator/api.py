@@ -55,23 +55,19 @@ class AdminApp(App):
         self._most_sent = most_sent
 
     async def answer(self, scope: Scope, body: RequestBody) -> Asgi:
+        """The API, which reads a body that is here already."""
         try:
-            return self._with_body(await body.read(self._most_sent))
+            here = [{"type": "http.request", "body": await body.read(self._most_sent), "more_body": False}]
         except RequestRefused as error:
             return error.reply
 
-    def _with_body(self, whole: bytes) -> Asgi:
-        """The API, which reads a body that is here already."""
-
-        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-            here = [{"type": "http.request", "body": whole, "more_body": False}]
-
+        async def with_body(scope: Scope, receive: Receive, send: Send) -> None:
             async def replay() -> MutableMapping[str, Any]:
                 return here.pop() if here else await receive()
 
             await self._api(scope, replay, send)
 
-        return answer
+        return with_body
 
 
 class PublicApp(AdminApp):
@@ -86,9 +82,8 @@ class PublicApp(AdminApp):
         if found is None:
             return await super().answer(scope, body)
         identity, route = found
-        if route in (wire.BATCHES, wire.NOTICES):
-            return await self._service.batches.handle(identity, route, scope["method"], body.read)
-        return await self._service.devices.handle(identity, route, scope["method"], body.read, body.gone)
+        routes = self._service.batches if route in (wire.BATCHES, wire.NOTICES) else self._service.devices
+        return await routes.handle(identity, route, scope["method"], body.read, body.gone)
 
 
 def build_public_api(service: Service) -> FastAPI:
@@ -131,13 +126,10 @@ def _api(service: Service, title: str, elsewhere: str) -> FastAPI:
             reply = replace(reply, allow=_methods_at(app, request))
         return cast(Response, reply)  # all the framework does with it is to let it answer
 
-    for kind in (RequestValidationError, HTTPException, PrivquantError, RequestRefused, DatabaseError, OSError):
+    refusals = (RequestValidationError, HTTPException, PrivquantError, RequestRefused, DatabaseError, OSError)
+    for kind in (*refusals, Exception):
         app.add_exception_handler(kind, refuse)
 
-    async def own_fault(_request: Request, _error: Exception) -> Response:
-        return cast(Response, problem("unavailable"))  # `App` writes it to the log
-
-    app.add_exception_handler(Exception, own_fault)
     return app
 
 
@@ -163,7 +155,9 @@ def _reply_to(error: Exception, service: Service) -> Reply:
     if isinstance(error, Unavailable | KeyUnusable | DatabaseError | OSError):
         service.health.failed("operator", error)
         return problem("unavailable")
-    return problem("invalid", str(error)[:500])
+    if isinstance(error, PrivquantError):
+        return problem("invalid", str(error)[:500])
+    return problem("unavailable")  # `App` writes it to the log
 
 
 def _add_health(app: FastAPI, service: Service) -> None:

@@ -26,9 +26,7 @@ _DIGITS = 12  # of a campaign's id
 requests = Counter("privquant_requests", "Device requests by route and HTTP status", ["route", "status"])
 refusals = Counter("privquant_refusals", "Device requests refused, by reason", ["reason"])
 campaign_refusals = Counter(
-    "privquant_campaign_refusals",
-    "Device requests refused, by campaign, in steps",
-    ["campaign", "reason"],
+    "privquant_campaign_refusals", "Device requests refused, by campaign, in steps", ["campaign", "reason"]
 )
 duplicates = Counter("privquant_duplicates", "Reports that were counted before and not again")
 pins = Counter("privquant_queries_given", "Queries given to a token for the first time")
@@ -91,7 +89,6 @@ class RefusalTally:
             self.tell()
 
     def counted(self) -> None:
-        """A report of the campaign was counted."""
         self._reports += 1
         if self._reports >= Stepped.step:
             self.tell()

@@ -230,11 +230,5 @@ def _plan(form: PlanForm) -> Planned:
             there = plan(domain=domain, users=many, epsilon=known["epsilon"], confidence=sure, quantile=q)
             row = next(row for row in there.rows if row.kind == "measured")
             curve.append([many, row.value, row.hardest])
-    return Planned(
-        missing=made.missing,
-        value=made.value,
-        verdict=made.verdict,
-        warnings=list(made.warnings),
-        poisoning=made.poisoning,
-        curve=curve,
-    )
+    said = {name: getattr(made, name) for name in ("missing", "value", "verdict", "warnings", "poisoning")}
+    return Planned(**said, curve=curve)

@@ -35,7 +35,6 @@ from privquant.wire import Manifest, fingerprint
 _SWEEP = 10.0  # seconds between two sweeps of what the database itself remembers
 _SNAPSHOT = 1.0  # seconds between two snapshots of a campaign
 _TICK = 4.0  # seconds; a device that was asked and stays away frees its slot after the second tick
-_ANNOUNCE = 0.25
 _OTHER_COMMIT = 0.005  # seconds; what a transaction of another worker takes
 _PAUSE = 0.005  # seconds between two turns of a task that itself waits for work
 _RETENTION = 60.0
@@ -132,7 +131,7 @@ class Service(Repeating):
 
     async def _check_keys(self) -> None:
         """A process that cannot answer for a running campaign is not ready, and says which key it needs."""
-        for name in sorted({fingerprint(manifest.issuer) for _, manifest in await self._live()}):
+        for name in sorted({fingerprint(manifest.issuer) for _, manifest in await self._running()}):
             if not self.keys.has(name):
                 raise KeyMissing(f"the key {name} of a running campaign is not among this server's keys")
             try:
@@ -143,14 +142,13 @@ class Service(Repeating):
 
     async def _close_over(self) -> None:
         """Close campaigns whose deadline has passed by more than the grace."""
-        for row, manifest in await self._live():
+        for row, manifest in await self._running():
             if time.time() >= manifest.deadline + 60 * self.settings.grace:
                 with contextlib.suppress(WrongState):  # an operator was quicker
                     await self.campaigns.close(row.id, "server", "the deadline has passed")
                 await self.cache.refresh_one(row.id)
 
-    async def _live(self) -> list[tuple[CampaignRow, Manifest]]:
-        """Running campaigns."""
+    async def _running(self) -> list[tuple[CampaignRow, Manifest]]:
         return [(row, manifest_of(row.envelope)) for row in await self.store.campaigns(live=True)]
 
     async def _timed_commit(self, asks: list[Ask]) -> list[AskResult]:
@@ -178,9 +176,9 @@ class Service(Repeating):
 
     async def _announce(self) -> None:
         """At once when a round ended here, and every moment: it may have ended in another process."""
-        await next_turn(self._round_over, _ANNOUNCE)
+        await next_turn(self._round_over, 0.25)
         if self._leads:
-            await self._announcer.turn(await self._live())
+            await self._announcer.turn(await self._running())
 
     async def _seal(self) -> None:
         await self._snapshots.catch_up()

@@ -116,11 +116,9 @@ class HeldRequests(Generic[R]):
 
     @property
     def campaigns(self) -> list[Any]:
-        """The campaigns for which requests are held."""
         return list(self._campaigns)
 
     def waits(self, campaign: Any) -> bool:
-        """Whether a request is held for it."""
         return campaign in self._campaigns
 
     def add(self, request: R) -> R | None:

@@ -78,7 +78,6 @@ class CampaignCache:
         self._random = SystemRandom()
 
     async def view(self, identity: str) -> CampaignView | None:
-        """The campaign with this id, or None."""
         found = self._views.get(identity)
         if found is not None:
             return found

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -52,8 +52,34 @@ _NEW, _KNOWN = Reply(201, wire.COUNTED.body(True)), Reply(200, wire.COUNTED.body
 _LATE = "The place of the open link was not used in time and has gone to others; claim one again"
 
 
+class CampaignRoutes:
+    """Routes of campaigns: each is served by a function of the campaign, the body, and the client's hanging up."""
+
+    _cache: CampaignCache
+    _serve: Mapping[wire.Route, Callable[[CampaignView, bytes, HungUp | None], Awaitable[Reply]]]
+    _failures: tuple[type[Exception], ...] = (RequestRefused, wire.WireError, Unavailable, KeyUnusable)
+
+    async def handle(
+        self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody, hung_up: HungUp | None = None
+    ) -> Reply:
+        """One request, one reply; nothing that is sent raises. A body is read when its campaign is known.
+
+        hung_up: how to find out that the client hung up, where that is possible.
+        """
+        try:
+            check_method(route, method)
+            view = await self._cache.served(identity, route)
+            reply = await self._serve[route](view, await whole(body, route.most_sent), hung_up)
+        except self._failures as error:
+            reason, reply = refusal_of(error)  # not the error: a variable with it would keep the body alive
+            metrics.refusals.labels(reason).inc()
+            self._cache.refused(identity, reason)
+        metrics.requested(route.name, reply.status)
+        return reply
+
+
 @dataclass(eq=False)
-class DeviceRoutes:
+class DeviceRoutes(CampaignRoutes):
     """Answers devices out of the campaign cache and a group commit."""
 
     _cache: CampaignCache
@@ -71,24 +97,6 @@ class DeviceRoutes:
             wire.REPORTS: self._report,
             wire.BATCH: self._batch,
         }
-
-    async def handle(
-        self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody, hung_up: HungUp | None = None
-    ) -> Reply:
-        """One request, one reply; nothing a device sends raises. A body is read when its campaign is known.
-
-        hung_up: how to find out that the client hung up, where that is possible.
-        """
-        try:
-            check_method(route, method)
-            view = await self._cache.served(identity, route)
-            reply = await self._serve[route](view, await whole(body, route.most_sent), hung_up)
-        except (RequestRefused, wire.WireError, Unavailable, KeyUnusable) as error:
-            reason, reply = refusal_of(error)  # not the error: a variable with it would keep the body alive
-            metrics.refusals.labels(reason).inc()
-            self._cache.refused(identity, reason)
-        metrics.requested(route.name, reply.status)
-        return reply
 
     async def _manifest(self, view: CampaignView, _body: bytes, _hung_up: HungUp | None) -> Reply:
         return Reply(200, view.envelope, immutable=True)
@@ -186,7 +194,6 @@ class DeviceRoutes:
             return await _resting(lambda: Reply(200, wire.canonical({"results": results})))
 
     async def _piece(self, view: CampaignView, forms: list[Any]) -> list[dict[str, Any]]:
-        """A result for each of some reports."""
         results: list[dict[str, Any]] = [{} for _ in forms]
         asks: list[Spend] = []
 

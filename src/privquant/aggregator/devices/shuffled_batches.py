@@ -12,24 +12,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from privquant import wire
-from privquant.aggregator import metrics
 from privquant.aggregator.campaign.shuffled_protocol import build_shuffled
 from privquant.aggregator.campaign.states import COUNTS_REPORTS
+from privquant.aggregator.devices.admission import HungUp
 from privquant.aggregator.devices.campaign_cache import CampaignCache, CampaignView
+from privquant.aggregator.devices.routes import CampaignRoutes
 from privquant.aggregator.store import rounds as shuffled_rounds
 from privquant.aggregator.store.operator_queries import DatabaseError, Engine
 from privquant.aggregator.store.rounds import ANNOUNCED, COUNTED, RoundRow
-from privquant.server.causes import Unavailable
-from privquant.server.keys import KeyRing, KeyUnusable, seal_key
+from privquant.server.keys import KeyRing, seal_key
 from privquant.server.logs import say
-from privquant.server.replies import Reply, RequestRefused, check_method, refusal_of
-from privquant.server.request_bodies import ReadBody, whole
+from privquant.server.replies import Reply, RequestRefused
 
 _CHUNK = 256  # reports opened before other requests get a turn
 
 
 @dataclass(eq=False)
-class BatchRoutes:
+class BatchRoutes(CampaignRoutes):
     """The routes `batches` and `notices`. on_end: called when a round is over, so that the next is announced."""
 
     _engine: Engine
@@ -38,21 +37,9 @@ class BatchRoutes:
     _on_end: Callable[[], None]
 
     def __post_init__(self) -> None:
+        self._serve = {wire.BATCHES: self._batch, wire.NOTICES: self._notice}
+        self._failures = (*self._failures, DatabaseError, OSError)
         self._counting: dict[tuple[int, int], asyncio.Lock] = {}
-
-    async def handle(self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody) -> Reply:
-        """One request, one reply; nothing that is sent raises."""
-        try:
-            check_method(route, method)
-            view = await self._cache.served(identity, route)
-            serve = self._notice if route == wire.NOTICES else self._batch
-            reply = await serve(view, await whole(body, route.most_sent))
-        except (RequestRefused, wire.WireError, Unavailable, KeyUnusable, DatabaseError, OSError) as error:
-            reason, reply = refusal_of(error)
-            metrics.refusals.labels(reason).inc()
-            self._cache.refused(identity, reason)
-        metrics.requested(route.name, reply.status)
-        return reply
 
     async def _round(self, view: CampaignView, number: int) -> RoundRow:
         rows = await shuffled_rounds.read_rounds(self._engine, view.no)
@@ -60,7 +47,7 @@ class BatchRoutes:
             raise RequestRefused("conflict", f"round {number} was not announced")
         return rows[number]
 
-    async def _notice(self, view: CampaignView, body: bytes) -> Reply:
+    async def _notice(self, view: CampaignView, body: bytes, _hung_up: HungUp | None) -> Reply:
         notice = wire.open_notice(body, view.manifest)
         row = await self._round(view, notice.round)
         if notice.status == wire.EXTENDED:
@@ -75,7 +62,7 @@ class BatchRoutes:
             say("round dropped", campaign=view.id[:16], round=notice.round, reports=notice.reports)
         return Reply(201 if new else 200, wire.status_body(wire.NOTED))
 
-    async def _batch(self, view: CampaignView, body: bytes) -> Reply:
+    async def _batch(self, view: CampaignView, body: bytes, _hung_up: HungUp | None) -> Reply:
         part = await asyncio.to_thread(wire.open_part, body, view.manifest)
         async with self._counting.setdefault((view.no, part.round), asyncio.Lock()):
             return await self._take(view, part)

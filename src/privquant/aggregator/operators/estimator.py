@@ -116,7 +116,6 @@ def _started() -> tuple[ProcessPoolExecutor, Connection]:
 
 
 def _begin(server: Connection) -> None:
-    """What the child does first."""
     from privquant._numba import stay_interpreted
 
     def end_with_server() -> None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import time
 import zlib
 from collections.abc import AsyncIterator, Container, Mapping, Sequence
@@ -35,6 +34,7 @@ from privquant.aggregator.store import operator_queries as queries
 from privquant.aggregator.store.base import Counts
 from privquant.errors import PrivquantError
 from privquant.messages import Estimate, error_statement
+from privquant.server.logs import logger
 from privquant.wire import Manifest
 
 _SOONEST = 1.0  # seconds between two pictures
@@ -50,8 +50,6 @@ _MOST_TRACES = 200
 
 Range = list[float | int | None]
 """The answer, and the two ends of the range in which it lands."""
-
-_log = logging.getLogger("privquant.aggregator")
 
 
 @dataclass(slots=True)
@@ -143,7 +141,6 @@ class Live:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def once(self, identity: str) -> dict[str, Any]:
-        """One picture, with its trace."""
         shown = await self._picture(identity)
         await self._fill(identity, _FILLING)
         return shown | {"trace": self._trace(identity).computed()}
@@ -181,7 +178,7 @@ class Live:
             except PrivquantError as error:
                 topic.tell(_event("trouble", {"detail": str(error)}))
             except Exception as error:
-                _log.error("a live picture failed", exc_info=error)
+                logger.error("a live picture failed", exc_info=error)
                 topic.tell(_event("trouble", {"detail": "the server cannot show this at the moment"}))
             await asyncio.sleep(max(_SOONEST, _SHARE * (time.perf_counter() - began)))
         self._topics.pop(identity, None)
