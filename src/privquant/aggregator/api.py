@@ -33,7 +33,6 @@ from privquant.server.keys import KeyUnusable
 from privquant.server.replies import Asgi, Receive, Reply, RequestRefused, Scope, Send, problem
 from privquant.server.request_bodies import SMALL_BODY, RequestBody
 
-MAX_OPERATOR_BODY = 1 << 20
 _NOT_PUBLIC = (
     "nothing is served at this address; an operator's API, health and metrics are on the server's admin port, by "
     "default 8471 and on its own machine only (`privquant campaign --server http://127.0.0.1:8471`)"
@@ -49,7 +48,7 @@ def _device_route(path: str) -> tuple[str, wire.Route] | None:
 class AdminApp(App):
     """The operators' listener. most_sent: bytes of the largest body the API takes."""
 
-    def __init__(self, api: Asgi, most_sent: int = MAX_OPERATOR_BODY) -> None:
+    def __init__(self, api: Asgi, most_sent: int = 1 << 20) -> None:
         super().__init__()
         self._api = api
         self._most_sent = most_sent
@@ -88,26 +87,24 @@ class PublicApp(AdminApp):
 
 def build_public_api(service: Service) -> FastAPI:
     """What anybody may reach, beside the device routes."""
-    app = _api(service, "privquant aggregator", _NOT_PUBLIC)
+    app = _api(service, "privquant aggregator", _NOT_PUBLIC, devices=True)
     add_files(app)
     add_join_pages(app, service)
-    complete_document(app, devices=True)
     return app
 
 
 def build_admin_api(service: Service) -> FastAPI:
     """What operators and those who watch over the server reach."""
-    app = _api(service, "privquant aggregator, for operators", _NOT_ADMIN)
+    app = _api(service, "privquant aggregator, for operators", _NOT_ADMIN, devices=False)
     _add_health(app, service)
     _add_campaigns(app, service)
     add_files(app)
     add_console(app, service)
-    complete_document(app, devices=False)
     return app
 
 
-def _api(service: Service, title: str, elsewhere: str) -> FastAPI:
-    """elsewhere: what is said of an address that this listener does not have."""
+def _api(service: Service, title: str, elsewhere: str, *, devices: bool) -> FastAPI:
+    """elsewhere: what is said of an address that this listener does not have. devices: whether it has theirs."""
     app = FastAPI(
         title=title,
         version=__version__,
@@ -117,6 +114,7 @@ def _api(service: Service, title: str, elsewhere: str) -> FastAPI:
         responses={"default": PROBLEM},  # with it the framework documents no refusals of its own
     )
     app.state.engine = service.engine
+    complete_document(app, devices=devices)
 
     async def refuse(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException) and error.status_code == 404:
@@ -129,7 +127,6 @@ def _api(service: Service, title: str, elsewhere: str) -> FastAPI:
     refusals = (RequestValidationError, HTTPException, PrivquantError, RequestRefused, DatabaseError, OSError)
     for kind in (*refusals, Exception):
         app.add_exception_handler(kind, refuse)
-
     return app
 
 

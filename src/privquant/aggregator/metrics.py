@@ -54,10 +54,8 @@ waits = Histogram(
     buckets=(0.1, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600),
 )
 waiting = Gauge("privquant_waiting_asks", "Asks waiting for the next group", multiprocess_mode="livesum")
-
-
 reports = Stepped(Counter("privquant_reports", "Reports counted, in steps"))
-_answered: dict[tuple[str, int], Stepped | Counter] = {
+_stepped = {
     (route, status): Stepped(requests.labels(route, status))
     for route, status in (("reports", 200), ("reports", 201), ("reports:batch", 200))
 }
@@ -65,10 +63,7 @@ _answered: dict[tuple[str, int], Stepped | Counter] = {
 
 def requested(route: str, status: int) -> None:
     """A device's request was answered."""
-    known = _answered.get((route, status))
-    if known is None:
-        known = _answered[route, status] = requests.labels(route, status)
-    known.inc()
+    (_stepped.get((route, status)) or requests.labels(route, status)).inc()
 
 
 class RefusalTally:

@@ -54,7 +54,6 @@ PageId = Annotated[
     str, Path(json_schema_extra={"pattern": CAMPAIGN_ID}, description="SHA-256 of the manifest, hex")
 ]
 _STEPS = (0.1, 0.2, 0.4, 1.0, 2.5, 5.0, 10.0)  # times the users of a plan: where its curve is computed
-_DRAWN = 64  # codes kept: the same few are shown again and again
 _CODE = text_answer("image/svg+xml")
 
 
@@ -206,7 +205,7 @@ async def _code_of(text: str) -> Response:
     return Response(picture, 200, SECURITY | {"cache-control": "no-store"}, "image/svg+xml")
 
 
-@lru_cache(_DRAWN)
+@lru_cache(64)  # the same few are shown again and again
 def _code(text: str) -> bytes:
     import segno
 

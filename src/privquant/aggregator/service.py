@@ -15,8 +15,7 @@ from privquant.aggregator.campaign.snapshots import Snapshots
 from privquant.aggregator.campaign.states import WrongState
 from privquant.aggregator.devices.admission import Admission, next_turn
 from privquant.aggregator.devices.campaign_cache import CampaignCache
-from privquant.aggregator.devices.routes import DeviceRoutes
-from privquant.aggregator.devices.shuffled_batches import BatchRoutes
+from privquant.aggregator.devices.routes import BatchRoutes, DeviceRoutes
 from privquant.aggregator.operators.estimator import Estimator
 from privquant.aggregator.operators.live import Live
 from privquant.aggregator.settings import Settings

@@ -60,12 +60,10 @@ class Worker:
 
     def listen(self) -> None:
         """Take in what it has said since."""
-        try:
+        with suppress(OSError):
             while data := self.line.recv(_LONGEST_MESSAGE, socket.MSG_DONTWAIT):
                 self.ready |= data.startswith(_READY)
                 self.said += data.lstrip(_READY)
-        except OSError:
-            pass
         if self.ready:
             self.failures = 0
 
@@ -92,16 +90,13 @@ class _Workers:
     def __init__(self, settings: Settings, listening: Listeners, samples: str) -> None:
         self._listening = listening
         self._samples = samples
-        self._environment = (
-            os.environ
-            | settings.environment()
-            | {
-                "PRIVQUANT_WORKERS": "1",
-                _LISTENING: str(listening.public.fileno()),
-                _ADMIN: str(listening.admin.fileno()),
-                "PROMETHEUS_MULTIPROC_DIR": samples,
-            }
-        )
+        self._environment = os.environ | settings.environment()
+        self._environment |= {
+            "PRIVQUANT_WORKERS": "1",
+            "PROMETHEUS_MULTIPROC_DIR": samples,
+            _LISTENING: str(listening.public.fileno()),
+            _ADMIN: str(listening.admin.fileno()),
+        }
         self._stopping = False
         self._workers = [self._start(0) for _ in range(settings.workers)]
 

@@ -32,7 +32,7 @@ _REST = 0.2  # seconds for which a request that was chosen in vain is not chosen
 _NOT_YET = "Many want to answer now. Everybody has a turn, and yours comes"
 _WAIT = AskResult(Outcome.WAIT)
 
-HungUp = Callable[[], Awaitable[None]]
+HungUp = Callable[[], Awaitable[object]]
 """Returns when the client has hung up."""
 AskUnder = Callable[[InFlightLimit | None], Awaitable[Pin | Admit]]
 """What is asked of the store under this limit."""
@@ -78,7 +78,7 @@ class Admission:
         """Set when held requests wait for queries that follow from what was counted since the last."""
 
     async def result(
-        self, view: CampaignView, token: bytes, hashed: bytes, ask: AskUnder, hung_up: HungUp | None
+        self, view: CampaignView, token: bytes, hashed: bytes, ask: AskUnder, hung_up: HungUp
     ) -> AskResult:
         """The result of an ask that needs a slot; `RequestRefused` says when to come back."""
         if view.share == 0:
@@ -97,18 +97,16 @@ class Admission:
             metrics.waits.observe(waited)
         return found
 
-    async def _hold(self, request: _Held, hung_up: HungUp | None) -> AskResult:
+    async def _hold(self, request: _Held, hung_up: HungUp) -> AskResult:
         self._add(request)
         timer = asyncio.get_running_loop().call_at(request.until, self._time_is_over, request)
-        watch = None if hung_up is None else asyncio.ensure_future(hung_up())
-        if watch is not None:
-            watch.add_done_callback(lambda _: request.fail(Hangup()))
+        watch = asyncio.ensure_future(hung_up())
+        watch.add_done_callback(lambda _: request.fail(Hangup()))
         try:
             return await request.result
         finally:
             timer.cancel()
-            if watch is not None:
-                watch.cancel()
+            watch.cancel()
             self._held.remove(request)
 
     def _add(self, request: _Held) -> None:

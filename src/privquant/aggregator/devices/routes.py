@@ -1,4 +1,4 @@
-"""The routes devices use: manifest, claims, query, reports, reports:batch.
+"""The routes devices use: manifest, claims, query, reports, reports:batch; and the shuffler: batches, notices.
 
 Plain functions from bytes to a `Reply`, with no web framework on the way: this is the path every device takes.
 A report is answered 201 or 200 only after the transaction that counts it has been committed.
@@ -10,25 +10,36 @@ devices with single reports hardly notice:
 - its reports are looked at and stored a piece at a time, and other requests are served between two pieces;
 - when `FORGED` of its reports were forged, and half of those looked at, the rest is not looked at: each is answered
   429, which is not final. The sender may have been lied to, and sends the rest again in a smaller batch.
+
+A batch of the shuffler is counted whole and once. It is opened only when the campaign's shuffler signed it, its
+round was announced and is not over, it has at least the round's number of reports, no two of them are the same, and
+all its parts are there and hash to its id. What is kept of it is the number of reports, how many opened, and how
+many of those were ones.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from privquant import wire
 from privquant.aggregator import metrics
+from privquant.aggregator.campaign.shuffled_protocol import build_shuffled
 from privquant.aggregator.campaign.states import COUNTS_REPORTS, GIVES_QUERIES
 from privquant.aggregator.devices.admission import Admission, HungUp
 from privquant.aggregator.devices.admission_rules import InFlightLimit
 from privquant.aggregator.devices.campaign_cache import CampaignCache, CampaignView
+from privquant.aggregator.store import rounds as shuffled_rounds
 from privquant.aggregator.store.base import Admit, Ask, AskResult, Outcome, Pin, Spend, Unavailable
+from privquant.aggregator.store.operator_queries import DatabaseError, Engine
+from privquant.aggregator.store.rounds import ANNOUNCED, COUNTED, RoundRow
 from privquant.server.group_commit import GroupCommit
-from privquant.server.keys import KeyUnusable
+from privquant.server.keys import KeyRing, KeyUnusable, seal_key
+from privquant.server.logs import say
 from privquant.server.replies import Reply, RequestRefused, check_method, refusal_of
 from privquant.server.request_bodies import ReadBody, whole
 from privquant.server.token_ids import hash_of, link_matches
@@ -46,6 +57,7 @@ FORGED = 64
 
 T = TypeVar("T")
 
+_CHUNK = 256  # reports of the shuffler opened before other requests get a turn
 _WRONG_LINK = "The campaign has no open link with this secret, or it needs a code and this is not the one"
 _CLAIMED = "All places of the open link are taken, some of them by devices that have not asked yet"
 _NEW, _KNOWN = Reply(201, wire.COUNTED.body(True)), Reply(200, wire.COUNTED.body(False))
@@ -56,16 +68,13 @@ class CampaignRoutes:
     """Routes of campaigns: each is served by a function of the campaign, the body, and the client's hanging up."""
 
     _cache: CampaignCache
-    _serve: Mapping[wire.Route, Callable[[CampaignView, bytes, HungUp | None], Awaitable[Reply]]]
+    _serve: Mapping[wire.Route, Callable[[CampaignView, bytes, HungUp], Awaitable[Reply]]]
     _failures: tuple[type[Exception], ...] = (RequestRefused, wire.WireError, Unavailable, KeyUnusable)
 
     async def handle(
-        self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody, hung_up: HungUp | None = None
+        self, identity: str, route: wire.Route, method: str, body: bytes | ReadBody, hung_up: HungUp
     ) -> Reply:
-        """One request, one reply; nothing that is sent raises. A body is read when its campaign is known.
-
-        hung_up: how to find out that the client hung up, where that is possible.
-        """
+        """One request, one reply; nothing that is sent raises. A body is read when its campaign is known."""
         try:
             check_method(route, method)
             view = await self._cache.served(identity, route)
@@ -98,10 +107,10 @@ class DeviceRoutes(CampaignRoutes):
             wire.BATCH: self._batch,
         }
 
-    async def _manifest(self, view: CampaignView, _body: bytes, _hung_up: HungUp | None) -> Reply:
+    async def _manifest(self, view: CampaignView, _body: bytes, _hung_up: HungUp) -> Reply:
         return Reply(200, view.envelope, immutable=True)
 
-    async def _claim(self, view: CampaignView, body: bytes, hung_up: HungUp | None) -> Reply:
+    async def _claim(self, view: CampaignView, body: bytes, hung_up: HungUp) -> Reply:
         claim = wire.Claim.parse(body)
         stored = await self._link_of(view.no)
         if stored is None or not link_matches(claim, stored):
@@ -122,7 +131,7 @@ class DeviceRoutes(CampaignRoutes):
         new = result.outcome is Outcome.COUNTED
         return Reply(201 if new else 200, wire.CLAIMED.body(new))
 
-    async def _query(self, view: CampaignView, body: bytes, hung_up: HungUp | None) -> Reply:
+    async def _query(self, view: CampaignView, body: bytes, hung_up: HungUp) -> Reply:
         hashed = bytes.fromhex(wire.parse_query_request(body))
         if view.state not in COUNTS_REPORTS:
             raise RequestRefused("campaign-closed")
@@ -162,7 +171,7 @@ class DeviceRoutes(CampaignRoutes):
             return RequestRefused("campaign-complete")
         return RequestRefused("all-places-taken", retry_after=PLACES_SECONDS)
 
-    async def _report(self, view: CampaignView, body: bytes, _hung_up: HungUp | None) -> Reply:
+    async def _report(self, view: CampaignView, body: bytes, _hung_up: HungUp) -> Reply:
         result = await self._group.put(self._spend(view, wire.WireReport.parse(body)))
         if result.outcome is Outcome.CLOSED:
             raise RequestRefused("campaign-closed")
@@ -178,7 +187,7 @@ class DeviceRoutes(CampaignRoutes):
             raise RequestRefused("forged-ticket")
         return Spend(view.no, view.tickets.id(hashed), query, report.bit)
 
-    async def _batch(self, view: CampaignView, body: bytes, _hung_up: HungUp | None) -> Reply:
+    async def _batch(self, view: CampaignView, body: bytes, _hung_up: HungUp) -> Reply:
         async with self._one_batch_at_a_time:
             reports = await _resting(lambda: _reports_in(body))
             results: list[dict[str, Any]] = []
@@ -217,6 +226,93 @@ class DeviceRoutes(CampaignRoutes):
         return results
 
 
+@dataclass(eq=False)
+class BatchRoutes(CampaignRoutes):
+    """The routes `batches` and `notices`. on_end: called when a round is over, so that the next is announced."""
+
+    _engine: Engine
+    _cache: CampaignCache
+    _keys: KeyRing
+    _on_end: Callable[[], None]
+
+    def __post_init__(self) -> None:
+        self._serve = {wire.BATCHES: self._batch, wire.NOTICES: self._notice}
+        self._failures = (*self._failures, DatabaseError, OSError)
+        self._counting: dict[tuple[int, int], asyncio.Lock] = {}
+
+    async def _round(self, view: CampaignView, number: int) -> RoundRow:
+        rows = await shuffled_rounds.read_rounds(self._engine, view.no)
+        if number >= len(rows):
+            raise RequestRefused("conflict", f"round {number} was not announced")
+        return rows[number]
+
+    async def _notice(self, view: CampaignView, body: bytes, _hung_up: HungUp) -> Reply:
+        notice = wire.open_notice(body, view.manifest)
+        row = await self._round(view, notice.round)
+        if notice.status == wire.EXTENDED:
+            if row.state == ANNOUNCED:
+                await shuffled_rounds.mark(self._engine, view.no, notice.round, extended=True)
+            return Reply(201, wire.status_body(wire.NOTED))
+        if row.state == COUNTED:
+            raise RequestRefused("conflict", "the batch of this round is counted")
+        new = await shuffled_rounds.drop_round(self._engine, view.no, notice.round, notice.reports)
+        if new:
+            self._on_end()
+            say("round dropped", campaign=view.id[:16], round=notice.round, reports=notice.reports)
+        return Reply(201 if new else 200, wire.status_body(wire.NOTED))
+
+    async def _batch(self, view: CampaignView, body: bytes, _hung_up: HungUp) -> Reply:
+        part = await asyncio.to_thread(wire.open_part, body, view.manifest)
+        async with self._counting.setdefault((view.no, part.round), asyncio.Lock()):
+            return await self._take(view, part)
+
+    async def _take(self, view: CampaignView, part: wire.BatchPart) -> Reply:
+        row = await self._round(view, part.round)
+        if row.over:
+            return _over(row, part)
+        if view.state not in COUNTS_REPORTS:
+            raise RequestRefused("campaign-closed")
+        if not wire.enough(part, view.manifest):
+            raise RequestRefused("short-batch")
+        sealed = await self._whole(view, part)
+        if sealed is None:
+            return Reply(201, wire.status_body(wire.KEPT))
+        answered, ones = await self._opened(view, row, sealed)
+        query = build_shuffled(view.manifest).query_of_round(row.round, row.threshold)
+        if not await shuffled_rounds.count_batch(self._engine, view.no, part, query, answered, ones):
+            return _over(await self._round(view, part.round), part)
+        self._on_end()
+        say("round counted", campaign=view.id[:16], round=part.round, reports=part.reports, opened=answered)
+        return Reply(201, wire.status_body(wire.BATCH_COUNTED))
+
+    async def _whole(self, view: CampaignView, part: wire.BatchPart) -> Sequence[bytes] | None:
+        """All reports of the batch if this part is the last that was missing; else the part is kept."""
+        sealed: Sequence[bytes] = part.sealed
+        if part.parts > 1:
+            kept = await shuffled_rounds.keep_part(self._engine, view.no, part)
+            if any(batch != part.id for batch, _ in kept):
+                raise RequestRefused("second-batch")
+            if len(kept) < part.parts:
+                return None
+            size = wire.SEALED_BYTES
+            sealed = [blob[at : at + size] for _, blob in kept for at in range(0, len(blob), size)]
+        if wire.batch_id(part.campaign, part.round, sealed) != part.id or len(set(sealed)) != part.reports:
+            await shuffled_rounds.forget_parts(self._engine, view.no, part.round)
+            raise RequestRefused("malformed", "the parts do not hash to the batch's id, or a report is in it twice")
+        return sealed
+
+    async def _opened(self, view: CampaignView, row: RoundRow, sealed: Sequence[bytes]) -> tuple[int, int]:
+        """How many reports open as answers to this very question, and how many of them are ones."""
+        terms = wire.terms_of(view.manifest)
+        info = wire.report_info(view.id, row.round, row.threshold, terms.rounds[row.round].coin)
+        open_one = wire.opener(seal_key(self._keys, view.manifest.issuer, view.manifest.nonce), info)
+        answered = ones = 0
+        for start in range(0, len(sealed), _CHUNK):
+            found, bits = await asyncio.to_thread(_open, open_one, sealed[start : start + _CHUNK])
+            answered, ones = answered + found, ones + bits
+        return answered, ones
+
+
 async def _resting(work: Callable[[], T]) -> T:
     """Do the work, then serve other requests for `REST` times as long."""
     began = time.perf_counter()
@@ -250,3 +346,19 @@ def _minute() -> int:
 
 def _not_open(view: CampaignView) -> RequestRefused:
     return RequestRefused("campaign-paused" if view.state in COUNTS_REPORTS else "campaign-closed", retry_after=60)
+
+
+def _open(open_one: Callable[[bytes], int], sealed: Sequence[bytes]) -> tuple[int, int]:
+    answered = ones = 0
+    for each in sealed:
+        with suppress(wire.SealError):
+            ones += open_one(each)
+            answered += 1
+    return answered, ones
+
+
+def _over(row: RoundRow, part: wire.BatchPart) -> Reply:
+    """The answer to a batch of a round that is over: the one that was counted, or another."""
+    if row.state == COUNTED and row.batch == part.id:
+        return Reply(200, wire.status_body(wire.BATCH_ALREADY_COUNTED))
+    raise RequestRefused("second-batch")

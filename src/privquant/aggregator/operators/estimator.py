@@ -20,6 +20,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
+from privquant._numba import stay_interpreted
 from privquant.aggregator.campaign.local_protocol import CampaignProtocol
 from privquant.aggregator.store.base import Counts
 from privquant.errors import PrivquantError
@@ -116,8 +117,6 @@ def _started() -> tuple[ProcessPoolExecutor, Connection]:
 
 
 def _begin(server: Connection) -> None:
-    from privquant._numba import stay_interpreted
-
     def end_with_server() -> None:
         server.poll(None)  # nothing is ever sent, so this returns when the other end is closed
         os._exit(0)

@@ -105,14 +105,13 @@ class Topic:
     def __init__(self) -> None:
         self.watchers = 0
         self.event = b""
-        self.version = 0
         self.news = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
     def tell(self, event: bytes) -> None:
         if event == self.event:
             return
-        self.event, self.version = event, self.version + 1
+        self.event = event
         self.news.set()
         self.news = asyncio.Event()
 
@@ -151,13 +150,13 @@ class Live:
         topic.watchers += 1
         if topic.task is None or topic.task.done():
             topic.task = asyncio.create_task(self._watch(identity, topic), name="live")
-        seen, end = 0, time.monotonic() + _LONGEST
+        seen, end = b"", time.monotonic() + _LONGEST
         try:
             yield b"retry: 2000\n\n"
             while not self._closed and time.monotonic() < end:
-                if topic.version != seen:
-                    seen = topic.version
-                    yield topic.event
+                if topic.event != seen:
+                    seen = topic.event
+                    yield seen
                     continue
                 try:
                     async with asyncio.timeout(_ALIVE):
