@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, StreamingRespons
 
 from privquant.aggregator.campaign import alarms
 from privquant.aggregator.operators.forms import CAMPAIGN_ID, AnyOperator, CampaignId, Form
-from privquant.aggregator.operators.openapi import text_answer
+from privquant.aggregator.operators.openapi import PROBLEM, text_answer
 from privquant.aggregator.service import Service
 from privquant.domain import Integers
 from privquant.errors import PrivquantError
@@ -28,7 +28,7 @@ from privquant.pages.invite_page import room_page
 from privquant.pages.page_files import PREFIX, SECURITY, head_of, serve_file, serve_page
 from privquant.plans import plan
 from privquant.server.replies import RequestRefused
-from privquant.wire import PROBLEM_MEDIA, Invite
+from privquant.wire import Invite
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -104,8 +104,7 @@ def add_files(app: FastAPI) -> None:
 
 
 def add_join_pages(app: FastAPI, service: Service) -> None:
-    refusal = {"schema": {"$ref": "#/components/schemas/Problem"}}
-    html = {"text/html": {"schema": {"type": "string"}}}
+    content = text_answer("text/html")["content"] | PROBLEM["content"]
 
     @app.head("/c/{id}", include_in_schema=False)  # what looks at a link before it shows it
     @app.get(
@@ -113,9 +112,7 @@ def add_join_pages(app: FastAPI, service: Service) -> None:
         tags=["devices"],
         summary="What an invite is, for a person who opens it in a browser",
         response_class=HTMLResponse,
-        responses={
-            404: {"content": html | {PROBLEM_MEDIA: refusal}, "description": "No such campaign, or not a browser"}
-        },
+        responses={404: {"content": content, "description": "No such campaign, or not a browser"}},
     )
     async def page(id: PageId, request: Request) -> Response:
         if "text/html" not in request.headers.get("accept", "").lower():

@@ -134,8 +134,7 @@ class CampaignView:
         self.known = published.known
         if queries == self._queries:
             return
-        total = sum(users for _, users in queries)
-        shrink = max(1.0, total / _LONGEST_LIST)
+        shrink = max(1.0, sum(users for _, users in queries) / _LONGEST_LIST)
         in_order = [query for query, users in queries for _ in range(max(1, round(users / shrink)))]
         random.shuffle(in_order)
         self._queries, self._in_turn = queries, cycle(in_order)

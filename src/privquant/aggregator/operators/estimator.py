@@ -87,7 +87,7 @@ class Estimator:
         self._child = self._child or _started()
         try:
             async with asyncio.timeout(_SLOWEST):
-                found = await loop.run_in_executor(self._child[0], drawn, manifest, list(counts))
+                return await loop.run_in_executor(self._child[0], drawn, manifest, list(counts))
         except (TimeoutError, BrokenProcessPool) as error:
             self._end()
             raise EstimatorFailed("the process that computes estimates did not answer") from error
@@ -95,7 +95,6 @@ class Estimator:
             raise EstimatorFailed(f"no estimate could be computed: {error}") from error
         finally:
             self._idle = loop.call_later(_IDLE, self._end)
-        return found
 
     def _end(self) -> None:
         self._kept.clear()

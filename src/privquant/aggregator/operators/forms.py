@@ -308,9 +308,7 @@ def _line(mistake: Mapping[str, Any]) -> str:
 
 def _name(path: Sequence[str | int]) -> str:
     """options.spread, quantiles[2], or the whole body."""
-    found = ""
-    for part in path:
-        found += f"[{part}]" if isinstance(part, int) else f".{part}"
+    found = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return _short(found.lstrip(".")) or "the body"
 
 

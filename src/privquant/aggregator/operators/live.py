@@ -109,11 +109,10 @@ class Topic:
         self.task: asyncio.Task[None] | None = None
 
     def tell(self, event: bytes) -> None:
-        if event == self.event:
-            return
-        self.event = event
-        self.news.set()
-        self.news = asyncio.Event()
+        if event != self.event:
+            self.event = event
+            self.news.set()
+            self.news = asyncio.Event()
 
 
 class Live:

@@ -107,7 +107,7 @@ _PROBLEM = {
     },
     "required": ["type", "title", "status", "detail"],
 }
-PROBLEM = {
+PROBLEM: dict[str, Any] = {
     "description": "A problem of RFC 9457",
     "content": {wire.PROBLEM_MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}},
 }
