@@ -13,7 +13,7 @@ from fleet import Tally, campaign_form, per_answer, tokens_of
 from sqlalchemy import select
 
 from privquant import wire
-from privquant.aggregator.devices.tickets import Tickets
+from privquant.aggregator.devices.campaign_cache import Tickets
 from privquant.aggregator.operators.accounts import add_operator
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema

@@ -27,14 +27,14 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from privquant import wire
-from privquant.aggregator.devices import report_batches
+from privquant.aggregator.devices import routes
 from privquant.server import http_server, request_bodies
 from privquant.server.replies import RequestRefused
 from privquant.server.request_bodies import BodyMemory, RequestBody
 
 SERVE = "; from privquant.aggregator.server import main; raise SystemExit(main())"
 UNBOUND_BATCHES = (
-    "from privquant.aggregator.devices import report_batches as b; b.REST, b.PIECE, b.FORGED = 0.0, 10**9, 10**9"
+    "from privquant.aggregator.devices import routes as b; b.REST, b.PIECE, b.FORGED = 0.0, 10**9, 10**9"
 )
 UNBOUND_BODIES = "from privquant.server import request_bodies as b; b.BodyMemory.__init__.__defaults__ = (1 << 50,)"
 
@@ -163,7 +163,7 @@ def test_one_liar_does_not_void_the_reports_of_others(scene: Scene) -> None:
     """What follows many forged reports is not looked at, and may be sent again; each report is counted once."""
     campaign = scene.campaign(pace=0)
     honest = genuine(scene, campaign, 20)
-    statuses = send_batch(scene, campaign, honest[:5] + forged(3 * report_batches.PIECE) + honest[5:])
+    statuses = send_batch(scene, campaign, honest[:5] + forged(3 * routes.PIECE) + honest[5:])
     assert statuses[:5] == [201] * 5
     assert set(statuses[5:]) == {403, 429}
     assert statuses[-15:] == [429] * 15
@@ -179,7 +179,7 @@ def test_a_few_forged_reports_among_many_stop_nothing(scene: Scene) -> None:
     mixed = [each for k in range(0, 120, 3) for each in (*honest[k : k + 3], next(liars), next(liars))]
     statuses = send_batch(scene, campaign, mixed)
     assert (statuses.count(201), statuses.count(403)) == (120, 80)
-    assert report_batches.FORGED < 80
+    assert routes.FORGED < 80
 
 
 def test_a_full_batch_of_genuine_reports_is_counted(scene: Scene) -> None:

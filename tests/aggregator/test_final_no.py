@@ -66,7 +66,9 @@ class Process:
 
     async def ask(self, token: str) -> str:
         """ "asked", or the code of the refusal and whether it is final."""
-        answer = await self.routes.handle(self.campaign, wire.QUERY, "POST", wire.query_request(token))
+        answer = await self.routes.handle(
+            self.campaign, wire.QUERY, "POST", wire.query_request(token), asyncio.Event().wait
+        )
         if answer.status != 200:
             refused = wire.parse_problem(answer.status, answer.body)
             return f"{refused.code}, {'for good' if refused.final else 'for now'}"
@@ -75,7 +77,8 @@ class Process:
 
     async def report(self, token: str) -> str:
         body = wire.WireReport(token, self.tickets[token], 1).to_bytes()
-        return wire.COUNTED.parse((await self.routes.handle(self.campaign, wire.REPORTS, "POST", body)).body)
+        reply = await self.routes.handle(self.campaign, wire.REPORTS, "POST", body, asyncio.Event().wait)
+        return wire.COUNTED.parse(reply.body)
 
     async def end_leases(self) -> None:
         """As if the devices that were asked had stayed away for longer than a lease."""

@@ -17,7 +17,7 @@ from fleet import Fleet
 from scene import Scene
 
 from privquant import wire
-from privquant.aggregator.devices.tickets import Tickets, Unreadable
+from privquant.aggregator.devices.campaign_cache import Tickets, Unreadable
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import schema

@@ -253,7 +253,7 @@ class Scripted:
         scripted: Any = self
         admission = Admission(scripted, scripted, scripted)
         began = asyncio.get_running_loop().time()
-        held = asyncio.ensure_future(admission.result(scripted, b"token", b"hash", self.ask, None))
+        held = asyncio.ensure_future(admission.result(scripted, b"token", b"hash", self.ask, asyncio.Event().wait))
         while not held.done():
             await admission.look()
             await asyncio.sleep(0.005)

@@ -23,8 +23,7 @@ from privquant.aggregator.campaign.local_protocol import (
     estimates_of,
 )
 from privquant.aggregator.campaign.mode import estimates_as_json
-from privquant.aggregator.devices.campaign_cache import CampaignView
-from privquant.aggregator.devices.tickets import Tickets, Unreadable
+from privquant.aggregator.devices.campaign_cache import CampaignView, Tickets, Unreadable
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store.base import (
     Ask,

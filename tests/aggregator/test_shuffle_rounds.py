@@ -17,8 +17,7 @@ from privquant.aggregator.campaign.shuffled import RoundsSoFar
 from privquant.aggregator.campaign.shuffled_plan import ShuffleDraft, plan_in_words, planned_rounds
 from privquant.aggregator.campaign.shuffled_protocol import RoundFold, folded
 from privquant.aggregator.devices.campaign_cache import CampaignCache
-from privquant.aggregator.devices.refusal_tally import told
-from privquant.aggregator.devices.shuffled_batches import BatchRoutes
+from privquant.aggregator.devices.routes import BatchRoutes
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store import rounds as shuffled_rounds
@@ -264,13 +263,14 @@ def test_batches_that_are_refused_are_counted_by_their_reason(tmp_path: Path) ->
             ):
                 for route in (wire.BATCHES, wire.NOTICES):
                     before = refused(reason)
-                    reply = await routes.handle(identity, route, method, b"{}")
+                    reply = await routes.handle(identity, route, method, b"{}", asyncio.Event().wait)
                     assert (reply.status, refused(reason) - before) == (status, 1.0), (identity, route)
             assert metrics.requests.labels("batches", 400)._value.get() >= 1
             view = await cache.view(made.id)
             assert view is not None
             view.refusals.tell()
-            assert told(made.id) == {"malformed": 2}  # the view was made by the first request that needed it
+            # The view was made by the first request that needed it.
+            assert metrics.told_refusals(made.id) == {"malformed": 2}
             await store.close()
 
     asyncio.run(story())
@@ -323,7 +323,7 @@ def test_a_batch_in_parts_is_counted_when_the_last_is_there(
 
             async def send(body: bytes) -> tuple[int, bytes]:
                 routes = BatchRoutes(engine, OneCampaign(made), keys, lambda: ends.append(1))  # a fresh process
-                reply = await routes.handle(made.id, wire.BATCHES, "POST", body)
+                reply = await routes.handle(made.id, wire.BATCHES, "POST", body, asyncio.Event().wait)
                 return reply.status, reply.body
 
             mine, other = parts(0), parts(1)

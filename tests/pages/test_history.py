@@ -1,6 +1,6 @@
 """The trace of a campaign in memory: bounded, in order, computed from coarse to fine."""
 
-from privquant.aggregator.operators.history import _MOST_POINTS, Trace, TracePoint
+from privquant.aggregator.operators.live import _MOST_POINTS, Trace, TracePoint
 
 
 def test_marks_stay_in_order_and_what_is_known_of_one_stays_known():

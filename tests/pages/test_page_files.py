@@ -20,7 +20,7 @@ from nodejs import JS, run_node
 from scene import Scene, manifest
 from shuffled_loopback import shuffled_campaign
 
-from privquant.aggregator.operators.console_routes import console_page
+from privquant.aggregator.page_routes import console_page
 from privquant.device.consent import policy_of
 from privquant.device.policy import load_policy
 from privquant.messages import Certain, Typical

@@ -15,16 +15,8 @@ from privquant._numba import stay_interpreted
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.workers import Listeners, inherited, supervise
 from privquant.errors import InvalidInput
-from privquant.server import logs
+from privquant.server import http_server, logs
 from privquant.server.causes import cause_of
-from privquant.server.http_server import (
-    AdminServer,
-    ServiceServer,
-    StartFailed,
-    exit_code,
-    folder_lock,
-    listening_socket,
-)
 from privquant.server.keys import has_keys, open_keys
 
 _DATABASE_SECONDS = 15.0
@@ -39,28 +31,26 @@ def run(settings: Settings) -> int:
     taken = f"another server runs on {settings.data}; several need PostgreSQL"
     patience = _PORT_SECONDS if settings.workers > 1 else 0.0
     with (
-        nullcontext() if settings.database else folder_lock(settings.data, taken),
-        listening_socket(settings.host, settings.port, patience) as public,
-        listening_socket(settings.admin_host, settings.admin_port, patience) as admin,
+        nullcontext() if settings.database else http_server.folder_lock(settings.data, taken),
+        http_server.listening_socket(settings.host, settings.port, patience) as public,
+        http_server.listening_socket(settings.admin_host, settings.admin_port, patience) as admin,
     ):
         if not has_keys(settings.keys):
             _no_campaigns_yet(settings)
         open_keys(settings.keys)  # made here if there is none, and not by each of several workers
-        if settings.workers > 1:
-            return supervise(settings, Listeners(public, admin))
-        return serve(settings, Listeners(public, admin))
+        keep_serving = supervise if settings.workers > 1 else serve
+        return keep_serving(settings, Listeners(public, admin))
 
 
 def serve(settings: Settings, listening: Listeners, on_ready: Callable[[], None] = lambda: None) -> int:
     """Serve in this process, on sockets that are bound; `StartFailed` in one line if that cannot be."""
-    from privquant.aggregator.api import build_admin_api, build_public_api
-    from privquant.aggregator.asgi import AdminApp, PublicApp
+    from privquant.aggregator.api import AdminApp, PublicApp, build_admin_api, build_public_api
     from privquant.aggregator.service import Service
 
     logs.configure(settings.log_level)
     stay_interpreted()  # a publish takes milliseconds; a compiler that starts in a request takes half a minute
     service = Service(settings)
-    admin = AdminServer(AdminApp(build_admin_api(service)), listening.admin)
+    admin = http_server.AdminServer(AdminApp(build_admin_api(service)), listening.admin)
 
     def on_stop() -> None:
         """End streams and send away those who wait for a place, which would all be waited for otherwise."""
@@ -68,7 +58,7 @@ def serve(settings: Settings, listening: Listeners, on_ready: Callable[[], None]
         service.admission.let_go()
 
     app = PublicApp(service, build_public_api(service))
-    ServiceServer(app, service, admin, on_ready, on_stop).run_on(listening.public)
+    http_server.ServiceServer(app, service, admin, on_ready, on_stop).run_on(listening.public)
     return 0
 
 
@@ -100,9 +90,9 @@ def _no_campaigns_yet(settings: Settings) -> None:
     try:
         needed = on_store(settings, issuers)
     except Exception as error:
-        raise StartFailed(cause_of(error)) from error
+        raise http_server.StartFailed(cause_of(error)) from error
     if needed:
-        raise StartFailed(
+        raise http_server.StartFailed(
             f"this database has campaigns signed by the key {needed[0]} and this server has no keys: give it those "
             "of the server that made them (--keys-folder, or docs/two-hosts.md)"
         )
@@ -112,9 +102,9 @@ def main() -> int:
     """This process, started as a module: a worker, or a server of its own."""
     worker = inherited()
     if worker is None:
-        return exit_code(lambda: run(Settings.gather()))
+        return http_server.exit_code(lambda: run(Settings.gather()))
     listening, line = worker
-    return exit_code(lambda: serve(Settings.gather(), listening, line.say_ready), line.say_failed)
+    return http_server.exit_code(lambda: serve(Settings.gather(), listening, line.say_ready), line.say_failed)
 
 
 if __name__ == "__main__":

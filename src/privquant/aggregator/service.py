@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Awaitable, Callable
 
 from privquant.aggregator import metrics
 from privquant.aggregator.campaign.announcer import Announcer
@@ -12,13 +13,10 @@ from privquant.aggregator.campaign.campaigns import Campaigns, Retention
 from privquant.aggregator.campaign.publisher import Publisher
 from privquant.aggregator.campaign.snapshots import Snapshots
 from privquant.aggregator.campaign.states import WrongState
-from privquant.aggregator.devices.admission import Admission
+from privquant.aggregator.devices.admission import Admission, next_turn
 from privquant.aggregator.devices.campaign_cache import CampaignCache
-from privquant.aggregator.devices.routes import DeviceRoutes
-from privquant.aggregator.devices.shuffled_batches import BatchRoutes
-from privquant.aggregator.operators.campaign_metrics import CampaignMetrics
+from privquant.aggregator.devices.routes import BatchRoutes, DeviceRoutes
 from privquant.aggregator.operators.estimator import Estimator
-from privquant.aggregator.operators.history import History
 from privquant.aggregator.operators.live import Live
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store.base import Ask, AskResult, CampaignRow, DeviceStore, Outcome, Unavailable
@@ -34,14 +32,10 @@ from privquant.server.logs import say
 from privquant.wire import Manifest, fingerprint
 
 _SWEEP = 10.0  # seconds between two sweeps of what the database itself remembers
-_SEAL = 1.0
-_HISTORY = 0.5
 _SNAPSHOT = 1.0  # seconds between two snapshots of a campaign
 _TICK = 4.0  # seconds; a device that was asked and stays away frees its slot after the second tick
-_ANNOUNCE = 0.25
 _OTHER_COMMIT = 0.005  # seconds; what a transaction of another worker takes
 _PAUSE = 0.005  # seconds between two turns of a task that itself waits for work
-_DEADLINES = 5.0
 _RETENTION = 60.0
 
 
@@ -67,47 +61,41 @@ class Service(Repeating):
         self.started = False
 
     async def start(self) -> None:
+        settings = self.settings
         await migrate(self.engine)
-        self.store = open_device_store(self.settings)
-        metrics.Stepped.step = self.settings.snapshot_reports
+        self.store = open_device_store(settings)
+        metrics.Stepped.step = settings.snapshot_reports
         self.group = GroupCommit(self._timed_commit, moment=_OTHER_COMMIT if is_worker() else 0.0)
         self.cache = CampaignCache(self.store, self.keys)
         self.campaigns = Campaigns(
-            self.engine,
-            self.store,
-            self.keys,
-            self.settings.url,
-            behind=self.settings.snapshot_reports,
-            waiting=self.cache.waiting,
+            self.engine, self.store, self.keys, settings.url, settings.snapshot_reports, self.cache.waiting
         )
-        self.admission = Admission(self.cache, self.group, self.store, alone=not self.settings.database)
+        self.admission = Admission(self.cache, self.group, self.store, alone=not settings.database)
         self.devices = DeviceRoutes(
-            self.cache, self.group, self.admission, self.store.link_secret, self.settings.lease_minutes
+            self.cache, self.group, self.admission, self.store.link_secret, settings.lease_minutes
         )
         self.batches = BatchRoutes(self.engine, self.cache, self.keys, self._round_over.set)
         self._announcer = Announcer(self.engine, self.keys, self.health)
-        self._snapshots = Snapshots(self.engine, self.settings.snapshot_reports, _SNAPSHOT)
+        self._snapshots = Snapshots(self.engine, settings.snapshot_reports, _SNAPSHOT)
         self._publisher = Publisher(self.store, self.admission.published, self._snapshots.advance)
         self._estimator = Estimator()
-        history = History(self.engine, self._estimator)
-        self.live = Live(self.campaigns, self._estimator, history)
+        self.live = Live(self.campaigns, self._estimator)
         self.group.start()
-        self._repeat("refresh", self.settings.refresh, self.cache.refresh)
+        self.campaign_metrics = metrics.CampaignMetrics(self.campaigns.watch, self.health)
+        self._repeat("refresh", settings.refresh, self.cache.refresh)
         self._repeat("publish", _PAUSE, self._publish)
         self._repeat("slots", _PAUSE, self.admission.look)
         self._repeat("announce", 0.01, self._announce)
-        self._repeat("seal", _SEAL, self._seal)
-        self._repeat("history", _HISTORY, history.note)
-        self._repeat("tick", _TICK, self._tick)
+        self._repeat("history", 0.5, self.live.note)
+        self._repeat_leading("seal", 1.0, self._seal)
+        self._repeat_leading("tick", _TICK, lambda: self.store.tick(int(time.time() // 60)))
         for name, work in (("probe", self._probe), ("keys", self._check_keys)):
             await self._done(name, work)  # nobody is told "ready" before it is known
             self._repeat(name, PROBE_SECONDS, work)
-        self._repeat("deadlines", _DEADLINES, self._close_over)
-        self._retention = Retention(self.campaigns)
-        self.campaign_metrics = CampaignMetrics(self.campaigns, self.health)
-        self._repeat("retention", _RETENTION, self._erase_old)
+        self._repeat_leading("deadlines", 5.0, self._close_over)
+        self._repeat_leading("retention", _RETENTION, Retention(self.campaigns).turn)
         self.started = True
-        say("started", store="postgresql" if self.settings.database else "sqlite")
+        say("started", store="postgresql" if settings.database else "sqlite")
 
     async def stop(self) -> None:
         """Commit what was taken in, then close."""
@@ -123,6 +111,15 @@ class Service(Repeating):
         await self.engine.dispose()
         say("stopped")
 
+    def _repeat_leading(self, name: str, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+        """What one process does for all."""
+
+        async def turn() -> None:
+            if self._leads:
+                await work()
+
+        self._repeat(name, seconds, turn)
+
     async def _probe(self) -> None:
         """Write something; if commits failed since the last probe, find out whether they still would."""
         failing = self.health.trouble("commit")
@@ -133,7 +130,7 @@ class Service(Repeating):
 
     async def _check_keys(self) -> None:
         """A process that cannot answer for a running campaign is not ready, and says which key it needs."""
-        for name in sorted({fingerprint(manifest.issuer) for _, manifest in await self._live()}):
+        for name in sorted({fingerprint(manifest.issuer) for _, manifest in await self._running()}):
             if name not in self.keys.fingerprints():
                 raise KeyMissing(f"the key {name} of a running campaign is not among this server's keys")
             try:
@@ -144,20 +141,13 @@ class Service(Repeating):
 
     async def _close_over(self) -> None:
         """Close campaigns whose deadline has passed by more than the grace."""
-        if not self._leads:
-            return
-        for row, manifest in await self._live():
+        for row, manifest in await self._running():
             if time.time() >= manifest.deadline + 60 * self.settings.grace:
                 with contextlib.suppress(WrongState):  # an operator was quicker
                     await self.campaigns.close(row.id, "server", "the deadline has passed")
                 await self.cache.refresh_one(row.id)
 
-    async def _erase_old(self) -> None:
-        if self._leads:
-            await self._retention.turn()
-
-    async def _live(self) -> list[tuple[CampaignRow, Manifest]]:
-        """Running campaigns."""
+    async def _running(self) -> list[tuple[CampaignRow, Manifest]]:
         return [(row, manifest_of(row.envelope)) for row in await self.store.campaigns(live=True)]
 
     async def _timed_commit(self, asks: list[Ask]) -> list[AskResult]:
@@ -178,33 +168,20 @@ class Service(Repeating):
 
     async def _publish(self) -> None:
         """In its time, or as soon as held requests wait for it."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.settings.publish):
-                await self.admission.publish_now.wait()
-        self.admission.publish_now.clear()
+        await next_turn(self.admission.publish_now, self.settings.publish)
         self._leads = await self._publisher.turn()
         if not self._leads:
             await asyncio.sleep(1.0)
 
     async def _announce(self) -> None:
         """At once when a round ended here, and every moment: it may have ended in another process."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._round_over.wait(), _ANNOUNCE)
-        self._round_over.clear()
+        await next_turn(self._round_over, 0.25)
         if self._leads:
-            await self._announcer.turn(await self._live())
+            await self._announcer.turn(await self._running())
 
     async def _seal(self) -> None:
-        if not self._leads:
-            return
         await self._snapshots.catch_up()
-        moved = await self.store.seal(self.settings.seal_rows)
-        if moved:
-            metrics.sealed.inc(moved)
+        metrics.sealed.inc(await self.store.seal(self.settings.seal_rows))
         if time.monotonic() - self._last_sweep > _SWEEP:
             await self.store.sweep()
             self._last_sweep = time.monotonic()
-
-    async def _tick(self) -> None:
-        if self._leads:
-            await self.store.tick(int(time.time() // 60))

@@ -7,7 +7,6 @@ cannot be. When the supervisor is gone, however it ended, the line is closed and
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,8 +15,7 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 
 from prometheus_client import multiprocess
 
@@ -58,16 +56,14 @@ class Worker:
     failures: int
     ready: bool = False
     said: bytes = b""
-    start_after: float = field(default=0.0)
+    start_after: float = 0.0
 
     def listen(self) -> None:
         """Take in what it has said since."""
-        try:
+        with suppress(OSError):
             while data := self.line.recv(_LONGEST_MESSAGE, socket.MSG_DONTWAIT):
                 self.ready |= data.startswith(_READY)
                 self.said += data.lstrip(_READY)
-        except OSError:
-            pass
         if self.ready:
             self.failures = 0
 
@@ -79,27 +75,27 @@ def supervise(settings: Settings, listening: Listeners) -> int:
     in `ATTEMPTS` tries.
     """
     logs.configure(settings.log_level)
-    samples = Path(tempfile.mkdtemp(prefix="privquant-metrics-"))
-    workers = _Workers(settings, listening, samples)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: workers.stop())
-    try:
-        workers.run()
-    finally:
-        workers.end()
-        shutil.rmtree(samples, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="privquant-metrics-", ignore_cleanup_errors=True) as samples:
+        workers = _Workers(settings, listening, samples)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda _number, _frame: workers.stop())
+        try:
+            workers.run()
+        finally:
+            workers.end()
     return 0
 
 
 class _Workers:
-    def __init__(self, settings: Settings, listening: Listeners, samples: Path) -> None:
+    def __init__(self, settings: Settings, listening: Listeners, samples: str) -> None:
         self._listening = listening
         self._samples = samples
-        self._environment = os.environ | settings.environment() | {"PRIVQUANT_WORKERS": "1"}
+        self._environment = os.environ | settings.environment()
         self._environment |= {
+            "PRIVQUANT_WORKERS": "1",
+            "PROMETHEUS_MULTIPROC_DIR": samples,
             _LISTENING: str(listening.public.fileno()),
             _ADMIN: str(listening.admin.fileno()),
-            "PROMETHEUS_MULTIPROC_DIR": str(samples),
         }
         self._stopping = False
         self._workers = [self._start(0) for _ in range(settings.workers)]
@@ -131,7 +127,7 @@ class _Workers:
     def _instead_of(self, ended: Worker, *, first: bool) -> Worker:
         code = ended.process.returncode
         if not ended.start_after:
-            multiprocess.mark_process_dead(ended.process.pid, str(self._samples))  # type: ignore[no-untyped-call]
+            multiprocess.mark_process_dead(ended.process.pid, self._samples)  # type: ignore[no-untyped-call]
             ended.line.close()
             if not ended.ready:
                 ended.failures += 1

@@ -11,7 +11,7 @@ A held request ends when its client hangs up, when the campaign is paused or clo
 
 Other bounds of this server, which hold whoever asks: a connection's silence and header (server/http_server), the
 size, time and memory of bodies (server/request_bodies), the asks that wait for the store (server/group_commit), and
-the share of the time that batches of reports may take (report_batches).
+the share of the time that batches of reports may take (devices/routes).
 """
 
 from __future__ import annotations
@@ -36,10 +36,18 @@ _REST = 0.2  # seconds for which a request that was chosen in vain is not chosen
 _NOT_YET = "Many want to answer now. Everybody has a turn, and yours comes"
 _WAIT = AskResult(Outcome.WAIT)
 
-HungUp = Callable[[], Awaitable[None]]
+HungUp = Callable[[], Awaitable[object]]
 """Returns when the client has hung up."""
 AskUnder = Callable[[InFlightLimit | None], Awaitable[Pin | Admit]]
 """What is asked of the store under this limit."""
+
+
+async def next_turn(event: asyncio.Event, seconds: float | None) -> None:
+    """Wait for an event, at most for so long, and be ready for the next."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    event.clear()
 
 
 @dataclass(eq=False)
@@ -74,7 +82,7 @@ class Admission:
         """Set when held requests wait for queries that follow from what was counted since the last."""
 
     async def result(
-        self, view: CampaignView, token: bytes, hashed: bytes, ask: AskUnder, hung_up: HungUp | None
+        self, view: CampaignView, token: bytes, hashed: bytes, ask: AskUnder, hung_up: HungUp
     ) -> AskResult:
         """The result of an ask that needs a slot; `RequestRefused` says when to come back."""
         if view.share == 0:
@@ -93,18 +101,16 @@ class Admission:
             metrics.waits.observe(waited)
         return found
 
-    async def _hold(self, request: _Held, hung_up: HungUp | None) -> AskResult:
+    async def _hold(self, request: _Held, hung_up: HungUp) -> AskResult:
         self._add(request)
         timer = asyncio.get_running_loop().call_at(request.until, self._time_is_over, request)
-        watch = None if hung_up is None else asyncio.ensure_future(hung_up())
-        if watch is not None:
-            watch.add_done_callback(lambda _: request.fail(Hangup()))
+        watch = asyncio.ensure_future(hung_up())
+        watch.add_done_callback(lambda _: request.fail(Hangup()))
         try:
             return await request.result
         finally:
             timer.cancel()
-            if watch is not None:
-                watch.cancel()
+            watch.cancel()
             self._held.remove(request)
 
     def _add(self, request: _Held) -> None:
@@ -136,10 +142,7 @@ class Admission:
 
     async def look(self) -> None:
         """Wait for something that may open slots, and give them to held requests; to be repeated."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_LOOK if self._held else None):
-                await self._news.wait()
-        self._news.clear()
+        await next_turn(self._news, _LOOK if self._held else None)
         for view in self._held.campaigns:
             await self._fill_slots(view)
 

@@ -116,11 +116,9 @@ class HeldRequests(Generic[R]):
 
     @property
     def campaigns(self) -> list[Any]:
-        """The campaigns for which requests are held."""
         return list(self._campaigns)
 
     def waits(self, campaign: Any) -> bool:
-        """Whether a request is held for it."""
         return campaign in self._campaigns
 
     def add(self, request: R) -> R | None:
@@ -141,9 +139,7 @@ class HeldRequests(Generic[R]):
 
     def take(self, campaign: Any, slots: int) -> list[R]:
         """The requests that get these slots; they are not held any more."""
-        chosen: list[R] = []
-        if slots > 0 and self.waits(campaign):
-            chosen = [request for request in self._by_rank if request.campaign == campaign][:slots]
+        chosen = [request for request in self._by_rank if request.campaign == campaign][: max(0, slots)]
         for request in chosen:
             self.remove(request)
         return chosen
@@ -176,9 +172,8 @@ class WaitingTokens:
 
     def wait(self, token: bytes, now: float) -> int:
         """The token has no slot; its Retry-After in seconds."""
-        since, _ = self._waiting.get(token, (now, now))
+        since, _ = self._waiting.pop(token, (now, now))
         self._waiting[token] = (since, now)
-        self._waiting.move_to_end(token)
         self.forget(now)
         return retry_after(len(self))
 

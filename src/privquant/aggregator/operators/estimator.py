@@ -20,6 +20,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
+from privquant._numba import stay_interpreted
 from privquant.aggregator.campaign.local_protocol import CampaignProtocol
 from privquant.aggregator.store.base import Counts
 from privquant.errors import PrivquantError
@@ -86,7 +87,7 @@ class Estimator:
         self._child = self._child or _started()
         try:
             async with asyncio.timeout(_SLOWEST):
-                found = await loop.run_in_executor(self._child[0], drawn, manifest, list(counts))
+                return await loop.run_in_executor(self._child[0], drawn, manifest, list(counts))
         except (TimeoutError, BrokenProcessPool) as error:
             self._end()
             raise EstimatorFailed("the process that computes estimates did not answer") from error
@@ -94,7 +95,6 @@ class Estimator:
             raise EstimatorFailed(f"no estimate could be computed: {error}") from error
         finally:
             self._idle = loop.call_later(_IDLE, self._end)
-        return found
 
     def _end(self) -> None:
         self._kept.clear()
@@ -116,9 +116,6 @@ def _started() -> tuple[ProcessPoolExecutor, Connection]:
 
 
 def _begin(server: Connection) -> None:
-    """What the child does first."""
-    from privquant._numba import stay_interpreted
-
     def end_with_server() -> None:
         server.poll(None)  # nothing is ever sent, so this returns when the other end is closed
         os._exit(0)
