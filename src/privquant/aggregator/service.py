@@ -7,9 +7,8 @@ import contextlib
 import time
 
 from privquant.aggregator import metrics
-from privquant.aggregator.campaign.announcer import Announcer
 from privquant.aggregator.campaign.campaigns import Campaigns, Retention
-from privquant.aggregator.campaign.publisher import Publisher
+from privquant.aggregator.campaign.publisher import Announcer, Publisher
 from privquant.aggregator.campaign.snapshots import Snapshots
 from privquant.aggregator.campaign.states import WrongState
 from privquant.aggregator.devices.admission import Admission

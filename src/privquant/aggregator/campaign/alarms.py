@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from privquant.aggregator.campaign.local_protocol import build_protocol
+from privquant.aggregator.campaign.protocol import build_protocol
 from privquant.aggregator.store.base import Counts
 from privquant.planning.statement import liars_in_a_run
 from privquant.privacy.coin import real_epsilon

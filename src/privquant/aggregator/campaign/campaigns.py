@@ -2,20 +2,22 @@
 
 A published manifest cannot be changed by anyone: there is no call for it, and its id is its hash. Every act is
 written to the audit in the transaction that does it. `states` says which acts a campaign's state allows, and `mode`
-what differs between campaigns.
+what differs between campaigns; `mode_of` says which mode a campaign has.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from privquant.aggregator.campaign.local_protocol import estimates_of
-from privquant.aggregator.campaign.mode import CampaignMode, Estimating, Waiting
-from privquant.aggregator.campaign.modes import Draft, check_waves, mode_of, new_manifest
+from privquant.aggregator.campaign.local import Local
+from privquant.aggregator.campaign.mode import CampaignMode, Draft, Estimating, ShuffleDraft, Waiting
+from privquant.aggregator.campaign.protocol import estimates_of
+from privquant.aggregator.campaign.shuffled import Shuffled
 from privquant.aggregator.campaign.snapshots import STEP, shown_counts
 from privquant.aggregator.campaign.states import (
     CAN_BE_ERASED,
@@ -29,16 +31,52 @@ from privquant.aggregator.devices.admission_rules import check_share
 from privquant.aggregator.store import operator_queries as queries
 from privquant.aggregator.store.base import Counts, DeviceStore, Erasure
 from privquant.aggregator.store.operator_queries import Engine, find_campaign, manifest_of, note, reading, writing
+from privquant.errors import InvalidInput
 from privquant.messages import Estimate
-from privquant.server.keys import KeyRing
+from privquant.server.keys import KeyRing, seal_key
 from privquant.server.logs import say
 from privquant.server.token_ids import CHUNK, TokenIds, new_invites, new_link
-from privquant.wire import Manifest, sign_manifest
+from privquant.validation import check_epsilon
+from privquant.wire import Manifest, SealKey, Shuffle, Waves, new_nonce, public_key_of, sign_manifest
 
 MOST_INVITES = 100_000
 """In one call; ask again for more."""
 ERASE_SECONDS = 20.0
 """How long `delete` waits for transactions that keep deleted rows alive."""
+
+
+def new_manifest(draft: Draft, keys: KeyRing) -> Manifest:
+    """The manifest that follows from a draft, for the current key to sign."""
+    issuer, nonce, epsilon = public_key_of(keys.current), new_nonce(), check_epsilon(draft.epsilon)
+    opens = int(time.time()) if draft.opens is None else draft.opens
+    seal = SealKey.of(seal_key(keys, issuer, nonce))
+    as_they_are = ("measurement", "question", "domain", "quantiles", "protocol", "interval", "waves")
+    return Manifest(
+        **{name: getattr(draft, name) for name in as_they_are},
+        epsilon=epsilon,
+        opens=opens,
+        deadline=opens + 30 * queries.DAY if draft.deadline is None else draft.deadline,
+        issuer=issuer,
+        nonce=nonce,
+        **_mode_with(draft.shuffle).terms_of_draft(draft, epsilon, seal),
+    )
+
+
+def mode_of(manifest: Manifest) -> CampaignMode:
+    """The mode of a campaign."""
+    return _mode_with(manifest.shuffle)(manifest)
+
+
+def _mode_with(shuffle: Shuffle | ShuffleDraft | None) -> type[Local] | type[Shuffled]:
+    return Local if shuffle is None else Shuffled
+
+
+def check_waves(waves: Waves) -> None:
+    """`InvalidInput` where one half of what waves need is missing."""
+    if waves.count > 1 and waves.seconds == 0:
+        raise InvalidInput(f"waves.seconds is needed: {waves.count} waves 0 seconds apart all open at once")
+    if waves.count == 1 and waves.seconds > 0:
+        raise InvalidInput(f"waves.count is needed: 1 wave leaves nothing to open {waves.seconds} seconds later")
 
 
 async def in_a_thread(manifest: Manifest, counts: Sequence[Counts]) -> list[Estimate]:

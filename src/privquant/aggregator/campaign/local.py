@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from privquant.aggregator.campaign.alarms import alarms, judged, poisoning
-from privquant.aggregator.campaign.local_protocol import CampaignProtocol, campaign_options, estimates_of, key_of
-from privquant.aggregator.campaign.mode import CampaignMode, Estimating, Waiting, counts_as_json, estimates_as_json
+from privquant.aggregator.campaign.mode import (
+    CampaignMode,
+    Draft,
+    Estimating,
+    Waiting,
+    counts_as_json,
+    estimates_as_json,
+)
+from privquant.aggregator.campaign.protocol import CampaignProtocol, campaign_options, estimates_of, key_of
 from privquant.aggregator.campaign.snapshots import shown_counts
 from privquant.aggregator.campaign.states import SHOWS_SNAPSHOTS
 from privquant.aggregator.devices.admission_rules import at_a_time
 from privquant.aggregator.store import operator_queries as queries
 from privquant.aggregator.store.base import CampaignRow, Counts
 from privquant.aggregator.store.operator_queries import Engine, as_dict, find_campaign, read_counts, reading
-from privquant.messages import Estimate, Query
+from privquant.messages import Query
 from privquant.pages.invite_page import invite_page
 from privquant.privacy.coin import flip_threshold, real_epsilon
 from privquant.server.replies import RequestRefused
 from privquant.wire import BATCHES, NOTICES, Route, SealKey
-
-if TYPE_CHECKING:
-    from privquant.aggregator.campaign.modes import Draft
-    from privquant.aggregator.campaign.publisher import Publisher
 
 
 class Local(CampaignMode):
@@ -43,12 +46,6 @@ class Local(CampaignMode):
 
     def first_queries(self) -> list[tuple[Query, int]]:
         return CampaignProtocol(self.manifest).next_queries()
-
-    async def publish(self, row: CampaignRow, publisher: Publisher) -> None:
-        await publisher.publish_if_due(row)
-
-    def check_invites(self) -> None:
-        pass
 
     async def show(self, engine: Engine, *, behind: int, waiting: Waiting, estimate: Estimating) -> dict[str, Any]:
         """As of the last snapshot while the campaign runs."""
@@ -124,11 +121,5 @@ class Local(CampaignMode):
     def alarms(self, counts: Sequence[Counts]) -> list[str]:
         return alarms(self.manifest, counts)
 
-    def created(self, _url: str) -> dict[str, str]:
-        return {}
-
     def page(self, state: str, url: str) -> str:
         return invite_page(self.manifest, state, f"{url}/c/{self.id}")
-
-    async def past(self, _engine: Engine) -> dict[int, Callable[[], list[Estimate]]]:
-        return {}

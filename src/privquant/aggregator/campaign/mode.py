@@ -7,13 +7,13 @@ reports as one batch, which is counted whole. A round is the smallest thing that
 
     what a manifest says       terms_of_draft
     how a report comes in      check_route
-    what is asked next         first_queries, publish, announce
+    what is asked first        first_queries
     who gets in                check_invites
     what is shown              show, export, verify, heard, contradicted, alarms, created, page
     how the answer closed in   past
 
-`modes.mode_of` says which mode a campaign has, and nothing else asks. A mode holds the manifest and nothing
-besides; all that it shows it reads from the database.
+`campaigns.mode_of` says which mode a campaign has; what is asked next, `publisher` says of both. A mode holds the
+manifest and nothing besides; all that it shows it reads from the database.
 """
 
 from __future__ import annotations
@@ -21,28 +21,67 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from privquant.aggregator.campaign.protocol import Options
 from privquant.aggregator.campaign.states import shown_state
+from privquant.aggregator.devices.admission_rules import DEFAULT_SHARE
 from privquant.aggregator.store.base import CampaignRow, Counts
 from privquant.aggregator.store.operator_queries import Engine
+from privquant.domain import Domain
 from privquant.messages import Estimate, Query
-from privquant.wire import Manifest, Route, SealKey, fingerprint
+from privquant.wire import Manifest, Route, SealKey, Waves, fingerprint
 
-if TYPE_CHECKING:
-    from privquant.aggregator.campaign.announcer import Announcer
-    from privquant.aggregator.campaign.modes import Draft
-    from privquant.aggregator.campaign.publisher import Publisher
-
+ONE_WAVE = Waves()
 Estimating = Callable[[Manifest, Sequence[Counts]], Awaitable[list[Estimate]]]
 """Computes the estimates of counts."""
 Waiting = Callable[[str], tuple[int, float]]
 """How many devices wait for their turn in a campaign, and how many seconds others had waited."""
 
 
+@dataclass(frozen=True, slots=True)
+class ShuffleDraft:
+    """What an operator says about the shuffle model.
+
+    cap:       the most that may be left if shuffler and aggregator work together; None: no limit.
+    colluding: share of a round's reports that may be the aggregator's own.
+    drop_outs: share of the users planned for who are expected not to answer.
+    address, key: of the shuffler; `privquant shuffler key` shows both.
+    """
+
+    delta: float
+    address: str
+    key: str
+    cap: float | None = None
+    colluding: float = 0.0
+    drop_outs: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What an operator says about a new campaign; the rest of the manifest follows from it."""
+
+    measurement: str
+    question: str
+    domain: Domain
+    epsilon: float
+    planned_users: int
+    quantiles: tuple[float, ...] = (0.5,)
+    protocol: str = "isotonic"
+    options: Options = ()
+    interval: float | None = None
+    waves: Waves = ONE_WAVE
+    opens: int | None = None
+    deadline: int | None = None
+    pace: float = DEFAULT_SHARE
+    shuffle: ShuffleDraft | None = None
+    keep_days: int | None = None
+
+
 class CampaignMode(ABC):
-    """The mode of one campaign."""
+    """The mode of one campaign. What only one mode has to say is answered here for the other."""
 
     def __init__(self, manifest: Manifest) -> None:
         self.manifest = manifest
@@ -64,14 +103,7 @@ class CampaignMode(ABC):
     def first_queries(self) -> list[tuple[Query, int]]:
         """The queries to publish at first; InvalidInput if the campaign cannot run or does not keep its promise."""
 
-    async def publish(self, row: CampaignRow, publisher: Publisher) -> None:  # noqa: B027
-        """A turn of the publisher: nothing where no queries are published."""
-
-    async def announce(self, row: CampaignRow, announcer: Announcer) -> None:  # noqa: B027
-        """A turn of the announcer: nothing where no rounds are announced."""
-
-    @abstractmethod
-    def check_invites(self) -> None:
+    def check_invites(self) -> None:  # noqa: B027
         """WrongState where tokens are not issued here."""
 
     @abstractmethod
@@ -89,29 +121,32 @@ class CampaignMode(ABC):
     async def verify(self, engine: Engine) -> dict[str, Any]:
         """Everything rebuilt from what the database keeps, and whether it agrees with what is shown, as JSON."""
 
-    @abstractmethod
-    def heard(self, row: CampaignRow, in_snapshot: int) -> int:
+    def heard(self, row: CampaignRow, _in_snapshot: int) -> int:
         """How many reports are shown in the overview."""
+        return row.heard
 
-    @abstractmethod
-    def contradicted(self, counts: Sequence[Counts]) -> bool:
+    def contradicted(self, _counts: Sequence[Counts]) -> bool:
         """Whether one part of the run contradicts the others, by the counts that are shown."""
+        return False
 
-    @abstractmethod
-    def alarms(self, counts: Sequence[Counts]) -> list[str]:
-        """A sentence for everything in the shown counts that honest devices alone cannot have brought about."""
+    def alarms(self, _counts: Sequence[Counts]) -> list[str]:
+        """A sentence for everything in the shown counts that honest devices alone cannot have brought about.
 
-    @abstractmethod
-    def created(self, url: str) -> dict[str, str]:
+        None in the shuffled mode: there is no snapshot to look at, and a single report is never seen here.
+        """
+        return []
+
+    def created(self, _url: str) -> dict[str, str]:
         """What an operator is told of a new campaign beside its id. url: of this server."""
+        return {}
 
     @abstractmethod
     def page(self, state: str, url: str) -> str:
         """What a browser shows at the campaign's address on this server."""
 
-    @abstractmethod
-    async def past(self, engine: Engine) -> dict[int, Callable[[], list[Estimate]]]:
+    async def past(self, _engine: Engine) -> dict[int, Callable[[], list[Estimate]]]:
         """The earlier estimates that follow from the database, by how many reports they are of."""
+        return {}
 
     def _shown_of(self, row: Any) -> dict[str, Any]:
         """What `show` says in both modes. row: of the table of campaigns."""

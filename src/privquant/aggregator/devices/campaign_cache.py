@@ -13,7 +13,7 @@ import time
 from secrets import SystemRandom
 
 from privquant.aggregator import metrics
-from privquant.aggregator.campaign.modes import mode_of
+from privquant.aggregator.campaign.campaigns import mode_of
 from privquant.aggregator.campaign.states import COUNTS_REPORTS
 from privquant.aggregator.devices.admission_rules import WaitingTokens
 from privquant.aggregator.devices.refusal_tally import RefusalTally

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from privquant import wire
 from privquant.aggregator import metrics
-from privquant.aggregator.campaign.shuffled_protocol import build_shuffled
+from privquant.aggregator.campaign.protocol import build_shuffled
 from privquant.aggregator.campaign.states import COUNTS_REPORTS
 from privquant.aggregator.devices.campaign_cache import CampaignCache, CampaignView
 from privquant.aggregator.store import rounds as shuffled_rounds

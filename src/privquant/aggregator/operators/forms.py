@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from privquant.aggregator.campaign.campaigns import MOST_INVITES
-from privquant.aggregator.campaign.modes import ONE_WAVE, Draft
-from privquant.aggregator.campaign.shuffled_plan import ShuffleDraft
+from privquant.aggregator.campaign.mode import ONE_WAVE, Draft, ShuffleDraft
 from privquant.aggregator.devices.admission_rules import DEFAULT_SHARE
 from privquant.wire import MAX_EDGES, Waves, domain_from_wire, real_to_wire
 

@@ -15,7 +15,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from privquant.aggregator.campaign.modes import mode_of
+from privquant.aggregator.campaign.campaigns import mode_of
 from privquant.aggregator.campaign.snapshots import unpacked
 from privquant.aggregator.operators.estimator import Estimator
 from privquant.aggregator.store import operator_queries as queries

@@ -1,23 +1,31 @@
-"""From stored counts to a protocol: what a campaign estimates follows from its counts, and is no state of its own.
+"""From what is stored to a protocol: what a campaign asks next and estimates follows from it, and is no state.
 
-Only protocols whose whole state is a count per query are offered: reports are stored without their order, and
-sums over them can be told in any order, again after a restart, and by two processes at once.
+In the local mode it follows from the counts. Only protocols whose whole state is a count per query are offered:
+reports are stored without their order, and sums over them can be told in any order, again after a restart, and by
+two processes at once.
+
+In the shuffled mode it follows from the rounds. They are folded in their order, each whole, as it ended: counted
+with at least its number, or dropped. Folded again from nothing they give the same protocol, so a round that was
+dropped never opens again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from privquant.aggregator.store.base import Counts
+from privquant.aggregator.store.rounds import RoundRow
 from privquant.errors import InvalidInput, ProtocolError
 from privquant.messages import Estimate, Query
 from privquant.planning.statement import stated_estimates
-from privquant.protocols.base import ThresholdProtocol
+from privquant.privacy.coin import real_epsilon
+from privquant.protocols.base import Protocol, ThresholdProtocol
 from privquant.protocols.registry import check_options, protocol, protocol_class
 from privquant.validation import one_or_several
-from privquant.wire import Manifest, WireError, real_from_wire, real_to_wire
+from privquant.wire import Manifest, WireError, real_from_wire, real_to_wire, terms_of
+from privquant.wire.shuffle_promise import promise
 
 Key = tuple[int, int, int, int]
 Options = tuple[tuple[str, str | int | bool | None], ...]
@@ -33,14 +41,7 @@ def build_protocol(manifest: Manifest) -> ThresholdProtocol:
     options = {**protocol_class(manifest.protocol).before_named, **named}
     if manifest.interval is not None:
         options["interval"] = manifest.interval
-    built = protocol(
-        manifest.protocol,
-        manifest.domain,
-        users=manifest.planned_users,
-        epsilon=manifest.epsilon,
-        quantile=one_or_several(manifest.quantiles),
-        **options,
-    )
+    built = _built(manifest, users=manifest.planned_users, epsilon=manifest.epsilon, **options)
     # Asked of the object, not the class: BayesLearn is a count table with update="counts" only.
     if not isinstance(built, ThresholdProtocol) or not built.count_table:
         raise InvalidInput(
@@ -52,6 +53,10 @@ def build_protocol(manifest: Manifest) -> ThresholdProtocol:
             f"protocol {manifest.protocol!r} uses other coins than the manifest's one, which is all a device throws"
         )
     return built
+
+
+def _built(manifest: Manifest, **said: Any) -> Protocol:
+    return protocol(manifest.protocol, manifest.domain, quantile=one_or_several(manifest.quantiles), **said)
 
 
 def campaign_options(protocol_name: str, options: Options) -> Options:
@@ -126,3 +131,72 @@ def estimates_of(manifest: Manifest, counts: Iterable[Counts]) -> list[Estimate]
     search = CampaignProtocol(manifest)
     search.update(counts)
     return search.estimates()
+
+
+def build_shuffled(manifest: Manifest) -> ThresholdProtocol:
+    """The protocol of a manifest in the shuffle model; InvalidInput with the reason if a campaign cannot run it."""
+    rounds, options = terms_of(manifest).rounds, options_of(manifest)
+    sizes = tuple(row.batch for row in rounds)
+    if manifest.interval is not None or "rounds" in options:
+        raise InvalidInput("a shuffled campaign has the rounds of its manifest and no certified interval")
+    check_options(manifest.protocol, options)
+    if manifest.protocol == "isotonic":
+        options["rounds"] = [(row.batch, row.coin) for row in rounds]
+    epsilon = real_epsilon(terms_of(manifest).most_honest_coin)
+    built = _built(manifest, users=sum(sizes), epsilon=epsilon, guarantee=promise(manifest), **options)
+    if not isinstance(built, ThresholdProtocol) or not built.round_table:
+        raise InvalidInput(
+            f"protocol {manifest.protocol!r} cannot run in a shuffled campaign: its state is more than a count per "
+            "round of fixed size"
+        )
+    if built.coins() != {row.coin for row in rounds} or built.round_sizes() != sizes:
+        raise InvalidInput(f"protocol {manifest.protocol!r} would ask in other rounds than the manifest's")
+    return built
+
+
+class RoundFold:
+    """A protocol kept up to date with the rounds of a campaign that are over."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.protocol = build_shuffled(manifest)
+        self._told = 0
+
+    def update(self, rows: Sequence[RoundRow]) -> None:
+        """Tell the protocol the rounds that ended since the last time."""
+        for row in rows[self._told :]:
+            if not row.over:
+                break
+            if row.round != self._told:
+                raise ProtocolError(f"round {self._told} is missing; start from nothing")
+            query = self.protocol.query_of_round(row.round, row.threshold)
+            self.protocol.close_round(query, row.answered, row.ones)
+            self._told += 1
+
+    def next_threshold(self) -> int | None:
+        """What the next round asks; None when there is no round left, or nothing to ask in it."""
+        self.protocol.forget_in_flight()
+        pairs = self.protocol.ask_counts(self.protocol.batch_size())
+        if not pairs:
+            return None
+        query = pairs[0][0]
+        assert isinstance(query, Query)
+        return query.threshold
+
+    def estimates(self) -> list[Estimate]:
+        return stated_estimates(self.protocol)
+
+
+def folded(manifest: Manifest, rows: Sequence[RoundRow]) -> RoundFold:
+    """The fold of all rounds, from nothing."""
+    fold = RoundFold(manifest)
+    fold.update(rows)
+    return fold
+
+
+def thresholds_again(manifest: Manifest, rows: Sequence[RoundRow]) -> list[int | None]:
+    """What each round would have asked, computed anew from the rounds before it."""
+    fold, found = RoundFold(manifest), list[int | None]()
+    for place in range(len(rows)):
+        fold.update(rows[:place])
+        found.append(fold.next_threshold())
+    return found
