@@ -30,7 +30,7 @@ from privquant.aggregator.store.migrate import migrate, open_engine
 from privquant.aggregator.store.operator_queries import find_campaign, reading, turn_snapshot, writing
 from privquant.domain import Integers
 from privquant.messages import Query
-from privquant.server.keys import KeyRing
+from privquant.server.keys import KeyFolder
 
 GIVEN = (schema.pin, schema.flight, schema.published, schema.snapshot)
 
@@ -68,7 +68,7 @@ class Story:
     async def begin(self) -> str:
         await migrate(self.engine)
         self.store = open_device_store(self.settings)
-        self.campaigns = Campaigns(self.engine, self.store, KeyRing(self.settings.data / "keys"), "http://here")
+        self.campaigns = Campaigns(self.engine, self.store, KeyFolder(self.settings.data / "keys"), "http://here")
         identity = await self.campaigns.create(Draft("m", "How much?", Integers(0, 99), 1.0, 100), "op")
         async with writing(self.engine) as db:
             row, _ = await find_campaign(db, identity)

@@ -11,7 +11,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -238,6 +238,27 @@ def test_the_step_can_be_set(tmp_path: Path) -> None:
         return seen
 
     assert asyncio.run(run()) == [0] * 9 + [5] * 3
+
+
+@pytest.mark.parametrize(("given", "shown"), [(range(5, 400, 5), 350), ([5, 40, 395], 40), ([5, 36, 37], 0)])
+def test_a_burst_is_shown_but_for_its_last_steps(given: Sequence[int], shown: int, tmp_path: Path) -> None:
+    """All of it comes within the pause between two snapshots, and nothing after it.
+
+    What is shown is what was noted at least a step before the last; nothing else was.
+    """
+
+    async def run() -> int:
+        host, campaign, queries = await opened(Settings(data=tmp_path / "data"))
+        snapshots = Snapshots(host.engine, STEP, pause=0.2)
+        for heard in given:
+            await snapshots.advance(1, [Counts(queries[0], heard, 0)])
+        await asyncio.sleep(0.3)
+        await snapshots.catch_up()
+        found = sum((await host.look(campaign))[0].values())
+        await host.close()
+        return found
+
+    assert asyncio.run(run()) == shown
 
 
 def test_a_snapshot_survives_being_packed() -> None:

@@ -22,7 +22,7 @@ from privquant.device import Device, Patience, Policy, Rule
 from privquant.domain import Integers
 from privquant.errors import InvalidInput
 from privquant.messages import Query
-from privquant.server.keys import KeyRing
+from privquant.server.keys import KeyFolder
 from privquant.server.process import ServerProcess, free_port
 from privquant.wire import Manifest, sign_manifest
 
@@ -113,7 +113,7 @@ def test_the_command_adds_them_up(exports) -> None:
 
 
 def test_a_shuffled_campaign_has_one_aggregator_and_nothing_to_add(tmp_path: Path) -> None:
-    keys = KeyRing(tmp_path / "keys")
+    keys = KeyFolder(tmp_path / "keys")
     shuffle = ShuffleDraft(1e-4, "https://shuffle.example.org", "ab" * 32)
     manifest = new_manifest(Draft("pay", "How much?", Integers(0, 999), 1.0, 1_400, shuffle=shuffle), keys)
     envelope = json.loads(sign_manifest(manifest, keys.current))

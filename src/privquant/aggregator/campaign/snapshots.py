@@ -37,26 +37,39 @@ class Snapshots:
         self._pause = pause
         self._coming: dict[int, int] = {}  # reports in the snapshot to be shown next, as far as is known here
         self._soonest: dict[int, float] = {}
-        self._late: dict[int, Sequence[Counts]] = {}  # what came too soon after a snapshot
+        self._late: dict[int, list[Sequence[Counts]]] = {}  # the last two that are to be turned to, a step apart
 
     async def catch_up(self) -> None:
-        """Take note of what came too soon."""
-        for number, counts in list(self._late.items()):
-            await self.advance(number, counts)
+        """Turn to what came too soon after a snapshot."""
+        for number in list(self._late):
+            await self._turn(number)
 
     async def advance(self, number: int, counts: Sequence[Counts]) -> None:
-        """Take note of the exact counts of a campaign that runs."""
-        heard = sum(row.answered for row in counts)
-        known = self._coming.get(number, 0)
-        if time.monotonic() < self._soonest.get(number, 0.0):
-            self._late[number] = counts
-            return
-        self._late.pop(number, None)
-        if known <= heard < known + self._step:  # below it: a backup was restored, or the number was used before
+        """Take note of the exact counts of a campaign that runs.
+
+        Two of what came too soon are kept, so that a burst of answers which ends the campaign's traffic is shown
+        but for its last steps, and not as it was when it began.
+        """
+        late = self._late.setdefault(number, [])
+        known = _heard(late[-1]) if late else self._coming.get(number, 0)
+        if not known <= _heard(counts) < known + self._step:  # below: a backup was restored
+            late[:] = [*late[-1:], counts]
+            await self._turn(number)
+
+    async def _turn(self, number: int) -> None:
+        late = list(self._late[number])  # more may come while the transaction runs
+        if not late or time.monotonic() < self._soonest.get(number, 0.0):
             return
         self._soonest[number] = time.monotonic() + self._pause
         async with writing(self._engine) as db:
-            self._coming[number] = await queries.turn_snapshot(db, number, heard, packed(counts), self._step)
+            for counts in late:
+                heard, shown = _heard(counts), packed(counts)
+                self._coming[number] = await queries.turn_snapshot(db, number, heard, shown, self._step)
+        self._late[number] = [each for each in self._late[number] if not any(each is done for done in late)]
+
+
+def _heard(counts: Sequence[Counts]) -> int:
+    return sum(row.answered for row in counts)
 
 
 async def shown_counts(db: Transaction, number: int, state: str) -> list[Counts]:
