@@ -14,8 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from privquant.aggregator.campaign.local import Local
-from privquant.aggregator.campaign.mode import CampaignMode, Draft, Estimating, ShuffleDraft, Waiting
+from privquant.aggregator.campaign.mode import Draft, Estimating, Local, Waiting
 from privquant.aggregator.campaign.protocol import estimates_of
 from privquant.aggregator.campaign.shuffled import Shuffled
 from privquant.aggregator.campaign.snapshots import STEP, shown_counts
@@ -37,7 +36,7 @@ from privquant.server.keys import KeyRing, seal_key
 from privquant.server.logs import say
 from privquant.server.token_ids import CHUNK, TokenIds, new_invites, new_link
 from privquant.validation import check_epsilon
-from privquant.wire import Manifest, SealKey, Shuffle, Waves, new_nonce, public_key_of, sign_manifest
+from privquant.wire import Manifest, SealKey, Waves, new_nonce, public_key_of, sign_manifest
 
 MOST_INVITES = 100_000
 """In one call; ask again for more."""
@@ -58,17 +57,13 @@ def new_manifest(draft: Draft, keys: KeyRing) -> Manifest:
         deadline=opens + 30 * queries.DAY if draft.deadline is None else draft.deadline,
         issuer=issuer,
         nonce=nonce,
-        **_mode_with(draft.shuffle).terms_of_draft(draft, epsilon, seal),
+        **(Shuffled if draft.shuffle else Local).terms_of_draft(draft, epsilon, seal),
     )
 
 
-def mode_of(manifest: Manifest) -> CampaignMode:
+def mode_of(manifest: Manifest) -> Local | Shuffled:
     """The mode of a campaign."""
-    return _mode_with(manifest.shuffle)(manifest)
-
-
-def _mode_with(shuffle: Shuffle | ShuffleDraft | None) -> type[Local] | type[Shuffled]:
-    return Local if shuffle is None else Shuffled
+    return Shuffled(manifest) if manifest.shuffle else Local(manifest)
 
 
 def check_waves(waves: Waves) -> None:
@@ -120,11 +115,14 @@ class Campaigns:
         async with reading(self.engine) as db:
             return (await find_campaign(db, identity))[1]
 
-    async def mode(self, identity: str) -> CampaignMode:
+    async def mode(self, identity: str) -> Local | Shuffled:
         return mode_of(await self.manifest(identity))
 
     async def overview(self, *, with_alarms: bool = False) -> list[dict[str, Any]]:
-        """All campaigns; of those that run, as of their last snapshots. alarm: a part contradicts the rest."""
+        """All campaigns; of those that run, as of their last snapshots. alarm: a part contradicts the rest.
+
+        with_alarms: also how many alarms the last snapshots of campaigns that are not closed raise.
+        """
         async with reading(self.engine) as db:
             rows = await queries.all_campaigns(db)
             in_snapshots = {number: heard for _, number, heard in await queries.heard_in_snapshots(db)}
@@ -156,10 +154,6 @@ class Campaigns:
                 line["alarms"] = len(await asyncio.to_thread(mode.alarms, counts[row.no])) if running else 0
             found.append(line)
         return found
-
-    async def watch(self) -> list[dict[str, Any]]:
-        """`overview`, and of campaigns that are not closed how many alarms their last snapshots raise."""
-        return await self.overview(with_alarms=True)
 
     async def show(self, identity: str, estimate: Estimating = in_a_thread) -> dict[str, Any]:
         """State, progress and estimates; while it runs, as of its last snapshot. estimate: who computes them."""

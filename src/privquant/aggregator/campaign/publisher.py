@@ -61,7 +61,7 @@ class Publisher:
             return False
         rows = await self._store.campaigns(live=True)
         for row in rows:
-            if not manifest_of(row.envelope).rounds:
+            if manifest_of(row.envelope).shuffle is None:
                 await self._publish_if_due(row)
         for gone in set(self._protocols) - {row.id for row in rows}:
             del self._protocols[gone]
@@ -129,7 +129,7 @@ class Announcer:
 
     async def turn(self, live: Iterable[tuple[CampaignRow, wire.Manifest]]) -> None:
         """Announce wherever a round is due, and send what was not noted."""
-        campaigns = [(row, manifest) for row, manifest in live if manifest.rounds]
+        campaigns = [(row, manifest) for row, manifest in live if manifest.shuffle]
         for gone in set(self._folds) - {row.id for row, _ in campaigns}:
             del self._folds[gone]
         for row, manifest in campaigns:

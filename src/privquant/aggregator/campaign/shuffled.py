@@ -20,13 +20,7 @@ from typing import Any
 
 from privquant import wire
 from privquant.aggregator.campaign.alarms import EXAMPLE, impossible_rates, liars
-from privquant.aggregator.campaign.mode import (
-    CampaignMode,
-    Draft,
-    ShuffleDraft,
-    counts_as_json,
-    estimates_as_json,
-)
+from privquant.aggregator.campaign.mode import CampaignMode, Draft, ShuffleDraft, counts_as_json, estimates_as_json
 from privquant.aggregator.campaign.protocol import build_shuffled, folded, thresholds_again
 from privquant.aggregator.campaign.states import WrongState
 from privquant.aggregator.store.base import Counts

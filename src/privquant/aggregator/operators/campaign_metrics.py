@@ -39,7 +39,7 @@ class CampaignMetrics:
         if time.monotonic() - self._read >= SECONDS:
             self._read = time.monotonic()
             try:
-                self._lines = await self._campaigns.watch()
+                self._lines = await self._campaigns.overview(with_alarms=True)
             except Exception as error:
                 self._lines = []
                 self._health.failed("metrics", error)

@@ -13,22 +13,9 @@ from typing import Any
 
 from privquant.aggregator.campaign.states import COUNTS_REPORTS, GIVES_QUERIES
 from privquant.aggregator.store import statements as sql
-from privquant.aggregator.store.base import (
-    Admit,
-    Ask,
-    AskResult,
-    DeviceStore,
-    Erasure,
-    GroupTraffic,
-    Outcome,
-    Pin,
-    Spend,
-    Unavailable,
-    limited_campaigns,
-    not_pinned,
-    published_rows,
-)
+from privquant.aggregator.store.base import Admit, Ask, AskResult, DeviceStore, Erasure, Outcome, Pin, Spend
 from privquant.messages import Query
+from privquant.server.causes import Unavailable
 from privquant.server.sqlite_copy import check_integrity
 from privquant.server.sqlite_writer import OneWriter, connect
 
@@ -99,7 +86,7 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
         for number in {ask.campaign for ask in asks}:
             row = run(_STATE, (number,)).fetchone()
             states[number] = None if row is None else row[0]
-        traffic: GroupTraffic = {n: list(run(sql.IN_FLIGHT, (n,)).fetchone()) for n in limited_campaigns(asks)}
+        traffic: sql.GroupTraffic = {n: list(run(sql.IN_FLIGHT, (n,)).fetchone()) for n in self._limited(asks)}
         results: list[AskResult] = []
         counted: list[Spend] = []
         for ask in asks:
@@ -126,7 +113,7 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
             return AskResult(Outcome.SPENT if self._known(key)[0] else Outcome.CLOSED)
         return AskResult(Outcome.COUNTED if self.db.execute(_SPEND, key).rowcount else Outcome.SPENT)
 
-    def _pin(self, ask: Pin, traffic: GroupTraffic) -> AskResult:
+    def _pin(self, ask: Pin, traffic: sql.GroupTraffic) -> AskResult:
         key = (ask.campaign, ask.id)
         if ask.box is not None and self._has_slot(ask, traffic):
             row = self.db.execute(_PIN, (*key, ask.box, ask.lease)).fetchone()
@@ -135,13 +122,13 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
                     self.db.execute(_KEEP, key)
                 self._take_off(ask, traffic)
                 return AskResult(Outcome.PINNED, ask.box)
-        return not_pinned(ask, *self._known(key))
+        return ask.not_given(*self._known(key))
 
     def _known(self, key: tuple[int, bytes]) -> Any:
         """What the tables say of a token: whether it is spent, the query it was given, its claim."""
         return self.db.execute(_KNOWN, key).fetchone()
 
-    def _claim(self, ask: Admit, state: str | None, traffic: GroupTraffic) -> AskResult:
+    def _claim(self, ask: Admit, state: str | None, traffic: sql.GroupTraffic) -> AskResult:
         run, key = self.db.execute, (ask.campaign, ask.id)
         _, _, claim = self._known(key)
         if claim is not None and claim >= 0:
@@ -157,13 +144,13 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
         self._take_off(ask, traffic)
         return AskResult(Outcome.COUNTED)
 
-    def _has_slot(self, ask: Pin | Admit, traffic: GroupTraffic) -> bool:
+    def _has_slot(self, ask: Pin | Admit, traffic: sql.GroupTraffic) -> bool:
         """Whether there is a free slot, or the token has one: its claim took it."""
         if ask.limit is None or ask.limit.slots(*traffic[ask.campaign]) > 0:
             return True
         return self.db.execute(_IS_FLYING, (ask.campaign, ask.id)).fetchone() is not None
 
-    def _take_off(self, ask: Pin | Admit, traffic: GroupTraffic) -> None:
+    def _take_off(self, ask: Pin | Admit, traffic: sql.GroupTraffic) -> None:
         key = (ask.campaign, ask.id)
         if ask.limit is None:
             return
@@ -248,7 +235,7 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
             raise Unavailable(f"{self._NAME} could not be read: {error}") from error
 
     async def publish(self, campaign: int, queries: list[tuple[Query, int]], known: int) -> None:
-        rows = published_rows(campaign, queries, known)
+        rows = sql.published_rows(campaign, queries, known)
         async with self._transaction("take the next queries"):
             self.db.execute(sql.UNPUBLISH, (campaign,))
             self.db.executemany(sql.PUBLISH, rows)
