@@ -14,18 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from privquant.aggregator.campaign import states
 from privquant.aggregator.campaign.mode import Draft, Estimating, Local, Waiting
 from privquant.aggregator.campaign.protocol import estimates_of
 from privquant.aggregator.campaign.shuffled import Shuffled
 from privquant.aggregator.campaign.snapshots import STEP, shown_counts
-from privquant.aggregator.campaign.states import (
-    CAN_BE_ERASED,
-    COUNTS_REPORTS,
-    TAKES_INVITES,
-    Act,
-    WrongState,
-    shown_state,
-)
+from privquant.aggregator.campaign.states import Act, WrongState
 from privquant.aggregator.devices.admission_rules import check_share
 from privquant.aggregator.store import operator_queries as queries
 from privquant.aggregator.store.base import Counts, DeviceStore, Erasure
@@ -125,32 +119,26 @@ class Campaigns:
         """
         async with reading(self.engine) as db:
             rows = await queries.all_campaigns(db)
-            in_snapshots = {number: heard for _, number, heard in await queries.heard_in_snapshots(db)}
-            counts = {
-                row.no: await shown_counts(db, row.no, row.state)
-                for row in rows
-                if row.id not in self._alarm_at_the_end
-            }
+            new = [row for row in rows if row.id not in self._alarm_at_the_end]
+            counts = {row.no: await shown_counts(db, row.no, row.state) for row in new}
         found = []
         for row in rows:
-            manifest = manifest_of(row.envelope)
-            mode = mode_of(manifest)
-            alarm = self._alarm_at_the_end.get(row.id, False)
+            manifest, running = manifest_of(row.envelope), row.state in states.COUNTS_REPORTS
+            mode, alarm = mode_of(manifest), self._alarm_at_the_end.get(row.id, False)
             if row.no in counts:
                 alarm = await asyncio.to_thread(mode.contradicted, counts[row.no])
-                if row.state not in COUNTS_REPORTS:  # its counts will not change
+                if not running:  # its counts will not change
                     self._alarm_at_the_end[row.id] = alarm
             line = {
                 "id": row.id,
                 "measurement": manifest.measurement,
-                "state": shown_state(row.state, manifest.deadline),
-                "heard": mode.heard(row, in_snapshots.get(row.no, 0)),
+                "state": states.shown_state(row.state, manifest.deadline),
+                "heard": mode.heard(row, counts.get(row.no, [])),
                 "planned_users": manifest.planned_users,
                 "deadline": manifest.deadline,
                 "alarm": alarm,
             }
             if with_alarms:
-                running = row.state in COUNTS_REPORTS
                 line["alarms"] = len(await asyncio.to_thread(mode.alarms, counts[row.no])) if running else 0
             found.append(line)
         return found
@@ -197,7 +185,7 @@ class Campaigns:
     async def _open_to_invites(self, identity: str) -> tuple[int, Manifest]:
         async with reading(self.engine) as db:
             row, manifest = await find_campaign(db, identity)
-        if row.state not in TAKES_INVITES:
+        if row.state not in states.TAKES_INVITES:
             raise WrongState(f"the campaign is {row.state}")
         mode_of(manifest).check_invites()
         return row.no, manifest
@@ -225,7 +213,7 @@ class Campaigns:
         """Erase a closed campaign, also from the store's files; only the audit remembers it."""
         async with writing(self.engine) as db:
             row, _ = await find_campaign(db, identity)
-            if row.state not in CAN_BE_ERASED:
+            if row.state not in states.CAN_BE_ERASED:
                 raise WrongState(f"only a closed campaign can be deleted; this one is {row.state}")
             await queries.delete_campaign(db, row.no)
             await note(db, by, "delete", identity, why)

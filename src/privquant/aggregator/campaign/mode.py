@@ -27,13 +27,7 @@ from functools import cached_property
 from typing import Any
 
 from privquant.aggregator.campaign.alarms import alarms, judged, poisoning
-from privquant.aggregator.campaign.protocol import (
-    CampaignProtocol,
-    Options,
-    campaign_options,
-    estimates_of,
-    key_of,
-)
+from privquant.aggregator.campaign.protocol import CampaignProtocol, Options, campaign_options, estimates_of, key_of
 from privquant.aggregator.campaign.snapshots import shown_counts
 from privquant.aggregator.campaign.states import SHOWS_SNAPSHOTS, shown_state
 from privquant.aggregator.devices.admission_rules import DEFAULT_SHARE, at_a_time
@@ -106,8 +100,8 @@ class CampaignMode:
     def check_invites(self) -> None:
         """WrongState where tokens are not issued here."""
 
-    def heard(self, row: CampaignRow, _in_snapshot: int) -> int:
-        """How many reports are shown in the overview."""
+    def heard(self, row: CampaignRow, _counts: Sequence[Counts]) -> int:
+        """How many reports are shown in the overview, beside these counts of a campaign that runs."""
         return row.heard
 
     def contradicted(self, _counts: Sequence[Counts]) -> bool:
@@ -208,7 +202,7 @@ class Local(CampaignMode):
             row, manifest = await find_campaign(db, self.id)
             counts = await shown_counts(db, row.no, row.state)
         return self._exported_of(row) | {
-            "counts": counts_as_json(sorted(counts, key=lambda each: key_of(each.query))),
+            "counts": counts_as_json(sorted(counts, key=key_of)),
             "estimates": estimates_as_json(await asyncio.to_thread(estimates_of, manifest, counts)),
         }
 
@@ -223,9 +217,8 @@ class Local(CampaignMode):
             spent, sealed, fresh = [await queries.size_of(db, row.no, name) for name in ("spent", "log", "tail")]
         reports = sealed + fresh
         same_counts = as_dict(served) == as_dict(logged)
-        from_counts, from_log = await asyncio.to_thread(
-            lambda: (estimates_of(manifest, served), estimates_of(manifest, logged))
-        )
+        from_counts = await asyncio.to_thread(estimates_of, manifest, served)
+        from_log = await asyncio.to_thread(estimates_of, manifest, logged)
         same = [e.to_dict() for e in from_counts] == [e.to_dict() for e in from_log]
         final = row.state not in SHOWS_SNAPSHOTS
         return {
@@ -238,8 +231,8 @@ class Local(CampaignMode):
             "estimates": estimates_as_json(from_log) if final else None,
         }
 
-    def heard(self, row: CampaignRow, in_snapshot: int) -> int:
-        return in_snapshot if row.state in SHOWS_SNAPSHOTS else row.heard
+    def heard(self, row: CampaignRow, counts: Sequence[Counts]) -> int:
+        return sum(each.answered for each in counts) if row.state in SHOWS_SNAPSHOTS else row.heard
 
     def contradicted(self, counts: Sequence[Counts]) -> bool:
         found = judged(self.manifest, counts)

@@ -27,7 +27,6 @@ from privquant.validation import one_or_several
 from privquant.wire import Manifest, WireError, real_from_wire, real_to_wire, terms_of
 from privquant.wire.shuffle_promise import promise
 
-Key = tuple[int, int, int, int]
 Options = tuple[tuple[str, str | int | bool | None], ...]
 
 AT_LEAST = 64
@@ -85,22 +84,20 @@ class CampaignProtocol:
     """
 
     def __init__(self, manifest: Manifest) -> None:
-        self.manifest = manifest
         self.protocol = build_protocol(manifest)
-        self._told: dict[Key, tuple[int, int]] = {}
+        self._told: dict[Query, tuple[int, int]] = {}
 
     def update(self, counts: Iterable[Counts]) -> bool:
         """Tell the protocol what is new; whether anything was."""
         new = False
-        for row in sorted(counts, key=lambda row: key_of(row.query)):
-            key = key_of(row.query)
-            answered, ones = self._told.get(key, (0, 0))
+        for row in sorted(counts, key=key_of):
+            answered, ones = self._told.get(row.query, (0, 0))
             if (row.answered, row.ones) == (answered, ones):
                 continue
             if row.answered < answered or row.ones < ones:
                 raise ProtocolError(f"the counts of {row.query} went down; start from nothing")
             self.protocol.tell_counts(row.query, row.answered - answered, row.ones - ones)
-            self._told[key] = (row.answered, row.ones)
+            self._told[row.query] = (row.answered, row.ones)
             new = True
         return new
 
@@ -122,8 +119,9 @@ class CampaignProtocol:
         return stated_estimates(self.protocol)
 
 
-def key_of(query: Query) -> Key:
-    return (query.phase, query.arm, query.coin, query.threshold)
+def key_of(counts: Counts) -> tuple[int, int, int, int]:
+    """What counts are sorted by."""
+    return (counts.query.phase, counts.query.arm, counts.query.coin, counts.query.threshold)
 
 
 def estimates_of(manifest: Manifest, counts: Iterable[Counts]) -> list[Estimate]:

@@ -64,9 +64,8 @@ class Publisher:
             if manifest_of(row.envelope).shuffle is None:
                 await self._publish_if_due(row)
         for gone in set(self._protocols) - {row.id for row in rows}:
-            del self._protocols[gone]
-            self._due.pop(gone, None)
-            self._soonest.pop(gone, None)
+            for kept in (self._protocols, self._due, self._soonest):
+                kept.pop(gone, None)
         return True
 
     async def _publish_if_due(self, row: CampaignRow) -> None:

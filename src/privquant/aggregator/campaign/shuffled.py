@@ -253,10 +253,11 @@ def planned_rounds(
         raise InvalidInput(f"drop_outs is a share from 0 to below 1, got {draft.drop_outs!r}")
     expected = check_count(math.floor(users * (1.0 - draft.drop_outs)), "users who answer", 1)
     sizes = rounds_of(protocol, expected, e, domain.size)
+    coin_for = partial(local_epsilon, epsilon=e, delta=d, cap=draft.cap, colluding=draft.colluding)
     if protocol == "naive":
-        allowed = dict.fromkeys(sizes, _local(min(sizes), e, d, draft))  # one coin, of the smallest round
+        allowed = dict.fromkeys(sizes, coin_for(batch=min(sizes)))  # one coin, of the smallest round
     else:
-        allowed = {size: _local(size, e, d, draft) for size in set(sizes)}
+        allowed = {size: coin_for(batch=size) for size in set(sizes)}
     if len(sizes) > MAX_ROUNDS:
         raise InvalidInput(f"a campaign has at most {MAX_ROUNDS} rounds, and this one would have {len(sizes)}")
     if max(allowed.values()) <= _WORTH_IT * e:
@@ -266,10 +267,6 @@ def planned_rounds(
             "higher cap, or leave --trust shuffle out"
         )
     return tuple(RoundTerms(size, Coin.of(allowed[size]).threshold) for size in sizes)
-
-
-def _local(batch: int, epsilon: float, delta: float, draft: ShuffleDraft) -> float:
-    return local_epsilon(epsilon=epsilon, delta=delta, batch=batch, cap=draft.cap, colluding=draft.colluding)
 
 
 def plan_in_words(rounds: tuple[RoundTerms, ...]) -> str:

@@ -17,7 +17,7 @@ from privquant.aggregator.campaign.protocol import build_shuffled
 from privquant.aggregator.campaign.states import COUNTS_REPORTS
 from privquant.aggregator.devices.campaign_cache import CampaignCache, CampaignView
 from privquant.aggregator.store import rounds as shuffled_rounds
-from privquant.aggregator.store.operator_queries import DatabaseError, Engine
+from privquant.aggregator.store.operator_queries import DatabaseError, Engine, writing
 from privquant.aggregator.store.rounds import ANNOUNCED, COUNTED, RoundRow
 from privquant.protocols.base import ThresholdProtocol
 from privquant.server.causes import Unavailable
@@ -119,7 +119,8 @@ class BatchRoutes:
             size = wire.SEALED_BYTES
             sealed = [blob[at : at + size] for _, blob in kept for at in range(0, len(blob), size)]
         if wire.batch_id(part.campaign, part.round, sealed) != part.id or len(set(sealed)) != part.reports:
-            await shuffled_rounds.forget_parts(self._engine, view.no, part.round)
+            async with writing(self._engine) as db:
+                await shuffled_rounds.forget_parts(db, view.no, part.round)
             raise RequestRefused("malformed", "the parts do not hash to the batch's id, or a report is in it twice")
         return sealed
 

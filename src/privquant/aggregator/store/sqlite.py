@@ -45,10 +45,7 @@ INSERT INTO token (campaign, id, claim) VALUES (?1, ?2, ?3) ON CONFLICT (campaig
 """
 _MAY_EXPIRE = "SELECT EXISTS (SELECT 1 FROM token WHERE campaign = ? AND claim > 0)"
 _OVERDUE = "SELECT count(*) FROM token t WHERE t.campaign = link.campaign AND t.claim > 0 AND t.claim < ?1"
-_TICK = (
-    "UPDATE flight SET age = age - 1",
-    "DELETE FROM flight WHERE age < 1",
-)
+_TICK = ("UPDATE flight SET age = age - 1", "DELETE FROM flight WHERE age < 1")
 _EXPIRE = (
     f"UPDATE link SET taken = taken - ({_OVERDUE})",
     "UPDATE token SET claim = -1 WHERE claim > 0 AND claim < ?1",
@@ -77,7 +74,15 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
             return self._apply(asks)  # returns after the commit, which ends the block
 
     async def _begin(self) -> None:
-        self._check_place()
+        """The file that is open must be the one at its address, or what is written will not be found again."""
+        try:
+            found = os.stat(self._file)
+        except OSError:
+            found = None
+        if found is None or (found.st_dev, found.st_ino) != self._identity:
+            raise Unavailable(
+                "the data folder was moved or replaced under the running server; put it back or restart"
+            )
         await super()._begin()
 
     def _apply(self, asks: list[Ask]) -> list[AskResult]:
@@ -194,17 +199,6 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
         await super().probe()
         if thorough:
             await asyncio.to_thread(check_integrity, self._file)
-
-    def _check_place(self) -> None:
-        """The file that is open must be the one at its address, or what is written will not be found again."""
-        try:
-            found = os.stat(self._file)
-        except OSError:
-            found = None
-        if found is None or (found.st_dev, found.st_ino) != self._identity:
-            raise Unavailable(
-                "the data folder was moved or replaced under the running server; put it back or restart"
-            )
 
     async def erase(self, patience: float) -> Erasure:
         """`secure_delete` wrote zeros over the rows; what is left to do is to empty the write-ahead log."""
