@@ -134,12 +134,9 @@ async def forget_what_was_given(db: Transaction) -> None:
 async def kept_long_enough(db: Transaction) -> list[tuple[str, int]]:
     """Closed campaigns whose days are over, with how many they were."""
     table = schema.campaign.c
-    rows = await db.execute(
-        select(table.id, table.keep_days).where(
-            table.state.in_([state.value for state in CAN_BE_ERASED]),
-            table.closed + table.keep_days * DAY <= int(time.time()),
-        )
-    )
+    erasable = table.state.in_([state.value for state in CAN_BE_ERASED])
+    due = table.closed + table.keep_days * DAY <= int(time.time())
+    rows = await db.execute(select(table.id, table.keep_days).where(erasable, due))
     return [(row.id, row.keep_days) for row in rows]
 
 
