@@ -101,7 +101,7 @@ class CampaignMode:
         """WrongState where tokens are not issued here."""
 
     def heard(self, row: CampaignRow, _counts: Sequence[Counts]) -> int:
-        """How many reports are shown in the overview, beside these counts of a campaign that runs."""
+        """How many reports are shown in the overview. counts: the ones that are shown."""
         return row.heard
 
     def contradicted(self, _counts: Sequence[Counts]) -> bool:
