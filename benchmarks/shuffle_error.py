@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from privquant import lab
-from privquant.aggregator.campaign.modes import Draft, new_manifest
-from privquant.aggregator.campaign.shuffled_plan import ShuffleDraft
-from privquant.aggregator.campaign.shuffled_protocol import RoundFold
+from privquant.aggregator.campaign.campaigns import new_manifest
+from privquant.aggregator.campaign.mode import Draft, ShuffleDraft
+from privquant.aggregator.campaign.protocol import RoundFold
 from privquant.aggregator.store.rounds import COUNTED, DROPPED, RoundRow
 from privquant.domain import Integers
 from privquant.lab.populations import CountUsers

@@ -13,7 +13,7 @@ import argparse
 import random
 import statistics
 
-from privquant.aggregator.campaign.local_protocol import CampaignProtocol
+from privquant.aggregator.campaign.protocol import CampaignProtocol
 from privquant.aggregator.store.base import Counts
 from privquant.demo.local import DOMAIN, people, rank_error
 from privquant.messages import Query

@@ -39,7 +39,7 @@ import numpy as np
 
 from privquant import lab
 from privquant._numba import compiled
-from privquant.aggregator.campaign.local_protocol import CampaignProtocol, campaign_options
+from privquant.aggregator.campaign.protocol import CampaignProtocol, campaign_options
 from privquant.aggregator.devices.admission_rules import (
     HOLD,
     HeldRequest,

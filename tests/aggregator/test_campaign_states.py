@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import func, insert, select, update
 
 from privquant.aggregator.campaign.campaigns import Campaigns, Retention
-from privquant.aggregator.campaign.modes import Draft
+from privquant.aggregator.campaign.mode import Draft
 from privquant.aggregator.campaign.states import (
     CAN_BE_ERASED,
     COUNTS_REPORTS,

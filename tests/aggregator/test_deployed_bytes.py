@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privquant import wire
-from privquant.aggregator.campaign.local_protocol import CampaignProtocol, build_protocol, campaign_options
+from privquant.aggregator.campaign.protocol import CampaignProtocol, build_protocol, campaign_options
 from privquant.aggregator.devices.campaign_cache import Tickets
 from privquant.aggregator.operators.accounts import _hashed
 from privquant.aggregator.store.base import Counts

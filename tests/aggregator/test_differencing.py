@@ -22,7 +22,7 @@ from scene import Scene
 from privquant import wire
 from privquant.aggregator import metrics
 from privquant.aggregator.campaign.campaigns import Campaigns
-from privquant.aggregator.campaign.modes import Draft
+from privquant.aggregator.campaign.mode import Draft
 from privquant.aggregator.campaign.publisher import Publisher
 from privquant.aggregator.campaign.snapshots import STEP, Snapshots, packed, unpacked
 from privquant.aggregator.service import open_device_store

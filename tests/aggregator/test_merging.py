@@ -13,10 +13,10 @@ from test_service_commands import out, privquant
 
 import privquant as pq
 from privquant.aggregator.backup import backup, restore
-from privquant.aggregator.campaign.local_protocol import CampaignProtocol
+from privquant.aggregator.campaign.campaigns import new_manifest
 from privquant.aggregator.campaign.merging import differ, merged_counts, merged_estimates
-from privquant.aggregator.campaign.modes import Draft, new_manifest
-from privquant.aggregator.campaign.shuffled_plan import ShuffleDraft
+from privquant.aggregator.campaign.mode import Draft, ShuffleDraft
+from privquant.aggregator.campaign.protocol import CampaignProtocol
 from privquant.aggregator.settings import Settings
 from privquant.device import Device, Patience, Policy, Rule
 from privquant.domain import Integers

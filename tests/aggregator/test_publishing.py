@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from privquant.aggregator.campaign.campaigns import Campaigns
-from privquant.aggregator.campaign.local_protocol import CampaignProtocol
-from privquant.aggregator.campaign.modes import Draft
+from privquant.aggregator.campaign.mode import Draft
+from privquant.aggregator.campaign.protocol import CampaignProtocol
 from privquant.aggregator.campaign.publisher import Publisher
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings

@@ -18,7 +18,7 @@ from sqlalchemy import insert, update
 from test_erase import files_of, holding, path_of, sql
 
 from privquant.aggregator.campaign.campaigns import Campaigns, Retention
-from privquant.aggregator.campaign.modes import Draft
+from privquant.aggregator.campaign.mode import Draft
 from privquant.aggregator.operators.accounts import read_audit
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings

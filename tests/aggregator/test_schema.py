@@ -11,7 +11,7 @@ import pytest
 from test_service_commands import out, privquant
 
 from privquant.aggregator.campaign.campaigns import Campaigns
-from privquant.aggregator.campaign.modes import Draft
+from privquant.aggregator.campaign.mode import Draft
 from privquant.aggregator.service import open_device_store
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store.base import Spend

@@ -16,13 +16,13 @@ import pytest
 from scene import manifest
 
 from privquant.aggregator.campaign.alarms import alarms, poisoning
-from privquant.aggregator.campaign.local_protocol import (
+from privquant.aggregator.campaign.mode import estimates_as_json
+from privquant.aggregator.campaign.protocol import (
     CampaignProtocol,
     build_protocol,
     campaign_options,
     estimates_of,
 )
-from privquant.aggregator.campaign.mode import estimates_as_json
 from privquant.aggregator.devices.campaign_cache import CampaignView, Tickets, Unreadable
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store.base import (

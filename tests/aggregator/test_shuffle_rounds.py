@@ -12,10 +12,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privquant import wire
 from privquant.aggregator import metrics
-from privquant.aggregator.campaign.modes import Draft, mode_of, new_manifest
-from privquant.aggregator.campaign.shuffled import RoundsSoFar
-from privquant.aggregator.campaign.shuffled_plan import ShuffleDraft, plan_in_words, planned_rounds
-from privquant.aggregator.campaign.shuffled_protocol import RoundFold, folded
+from privquant.aggregator.campaign.campaigns import mode_of, new_manifest
+from privquant.aggregator.campaign.mode import Draft, ShuffleDraft
+from privquant.aggregator.campaign.protocol import RoundFold, folded
+from privquant.aggregator.campaign.shuffled import RoundsSoFar, plan_in_words, planned_rounds
 from privquant.aggregator.devices.campaign_cache import CampaignCache
 from privquant.aggregator.devices.routes import BatchRoutes
 from privquant.aggregator.service import open_device_store

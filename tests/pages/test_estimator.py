@@ -14,7 +14,7 @@ import psutil
 import pytest
 from scene import Scene, manifest
 
-from privquant.aggregator.campaign.local_protocol import CampaignProtocol, estimates_of
+from privquant.aggregator.campaign.protocol import CampaignProtocol, estimates_of
 from privquant.aggregator.operators.estimator import Estimator, EstimatorFailed, drawn
 from privquant.aggregator.store.base import Counts
 from privquant.domain import LogGrid

@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from privquant.aggregator import metrics
-from privquant.aggregator.campaign.announcer import Announcer
 from privquant.aggregator.campaign.campaigns import Campaigns, Retention
-from privquant.aggregator.campaign.publisher import Publisher
+from privquant.aggregator.campaign.publisher import Announcer, Publisher
 from privquant.aggregator.campaign.snapshots import Snapshots
 from privquant.aggregator.campaign.states import WrongState
 from privquant.aggregator.devices.admission import Admission, next_turn
@@ -81,7 +81,9 @@ class Service(Repeating):
         self._estimator = Estimator()
         self.live = Live(self.campaigns, self._estimator)
         self.group.start()
-        self.campaign_metrics = metrics.CampaignMetrics(self.campaigns.watch, self.health)
+        self.campaign_metrics = metrics.CampaignMetrics(
+            partial(self.campaigns.overview, with_alarms=True), self.health
+        )
         self._repeat("refresh", settings.refresh, self.cache.refresh)
         self._repeat("publish", _PAUSE, self._publish)
         self._repeat("slots", _PAUSE, self.admission.look)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from privquant.aggregator.campaign.local_protocol import build_protocol
+from privquant.aggregator.campaign.protocol import build_protocol
 from privquant.aggregator.store.base import Counts
 from privquant.planning.statement import liars_in_a_run
 from privquant.privacy.coin import real_epsilon
@@ -53,7 +53,22 @@ def alarms(manifest: Manifest, counts: Sequence[Counts]) -> list[str]:
 
     Rounds of a shuffled campaign are no parts of a guarded run: of their counts `impossible_rates` is all there is.
     """
-    return [*impossible_rates(manifest, counts), *_contradiction(manifest, counts)]
+    impossible, found = impossible_rates(manifest, counts), judged(manifest, counts)
+    if found is None or not found[0].alarm:
+        return impossible
+    said, parts = found
+    where = ", ".join(str(epoch + 1) for epoch in said.dropped)
+    left_out = (
+        f"part {where} of {parts} of the run is left out of the answer"
+        if said.dropped
+        else "the parts are so many that none is left out, and the answer cannot be relied on"
+    )
+    return [
+        *impossible,
+        f"reports to questions handed out in one part of the run contradict those of the others; {left_out}. "
+        "Devices that lie together look like this, and so does a real change in who answers. None of "
+        f"{HONEST_RUNS:,} simulated honest runs raised this alarm",
+    ]
 
 
 def judged(manifest: Manifest, counts: Sequence[Counts]) -> tuple[Judgement, int] | None:
@@ -64,25 +79,6 @@ def judged(manifest: Manifest, counts: Sequence[Counts]) -> tuple[Judgement, int
     rows = [(row.query.threshold, row.query.phase, row.answered, row.ones) for row in counts]
     found = with_rows(new_arrivals(0, parts, len(manifest.quantiles)), np.array(rows, np.int64).reshape(-1, 4))
     return judgement(found), parts
-
-
-def _contradiction(manifest: Manifest, counts: Sequence[Counts]) -> list[str]:
-    """A sentence if one part of the run contradicts the others more than any honest run was seen to."""
-    found = judged(manifest, counts)
-    if found is None or not found[0].alarm:
-        return []
-    said, parts = found
-    where = ", ".join(str(epoch + 1) for epoch in said.dropped)
-    left_out = (
-        f"part {where} of {parts} of the run is left out of the answer"
-        if said.dropped
-        else "the parts are so many that none is left out, and the answer cannot be relied on"
-    )
-    return [
-        f"reports to questions handed out in one part of the run contradict those of the others; {left_out}. "
-        "Devices that lie together look like this, and so does a real change in who answers. None of "
-        f"{HONEST_RUNS:,} simulated honest runs raised this alarm"
-    ]
 
 
 def impossible_rates(manifest: Manifest, counts: Sequence[Counts]) -> list[str]:

@@ -2,43 +2,70 @@
 
 A published manifest cannot be changed by anyone: there is no call for it, and its id is its hash. Every act is
 written to the audit in the transaction that does it. `states` says which acts a campaign's state allows, and `mode`
-what differs between campaigns.
+what differs between campaigns; `mode_of` says which mode a campaign has.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from privquant.aggregator.campaign.local_protocol import estimates_of
-from privquant.aggregator.campaign.mode import CampaignMode, Estimating, Waiting
-from privquant.aggregator.campaign.modes import Draft, check_waves, mode_of, new_manifest
+from privquant.aggregator.campaign import states
+from privquant.aggregator.campaign.mode import Draft, Estimating, Local, Waiting
+from privquant.aggregator.campaign.protocol import estimates_of
+from privquant.aggregator.campaign.shuffled import Shuffled
 from privquant.aggregator.campaign.snapshots import STEP, shown_counts
-from privquant.aggregator.campaign.states import (
-    CAN_BE_ERASED,
-    COUNTS_REPORTS,
-    TAKES_INVITES,
-    Act,
-    WrongState,
-    shown_state,
-)
+from privquant.aggregator.campaign.states import Act, WrongState
 from privquant.aggregator.devices.admission_rules import check_share
 from privquant.aggregator.store import operator_queries as queries
 from privquant.aggregator.store.base import Counts, DeviceStore, Erasure
 from privquant.aggregator.store.operator_queries import Engine, find_campaign, manifest_of, note, reading, writing
+from privquant.errors import InvalidInput
 from privquant.messages import Estimate
-from privquant.server.keys import KeyRing
+from privquant.server.keys import KeyRing, seal_key
 from privquant.server.logs import say
 from privquant.server.token_ids import CHUNK, TokenIds, new_invites, new_link
-from privquant.wire import Manifest, sign_manifest
+from privquant.validation import check_epsilon
+from privquant.wire import Manifest, SealKey, Waves, new_nonce, public_key_of, sign_manifest
 
 MOST_INVITES = 100_000
 """In one call; ask again for more."""
 ERASE_SECONDS = 20.0
 """How long `delete` waits for transactions that keep deleted rows alive."""
+
+
+def new_manifest(draft: Draft, keys: KeyRing) -> Manifest:
+    """The manifest that follows from a draft, for the current key to sign."""
+    issuer, nonce, epsilon = public_key_of(keys.current), new_nonce(), check_epsilon(draft.epsilon)
+    opens = int(time.time()) if draft.opens is None else draft.opens
+    seal = SealKey.of(seal_key(keys, issuer, nonce))
+    as_they_are = ("measurement", "question", "domain", "quantiles", "protocol", "interval", "waves")
+    return Manifest(
+        **{name: getattr(draft, name) for name in as_they_are},
+        epsilon=epsilon,
+        opens=opens,
+        deadline=opens + 30 * queries.DAY if draft.deadline is None else draft.deadline,
+        issuer=issuer,
+        nonce=nonce,
+        **(Shuffled if draft.shuffle else Local).terms_of_draft(draft, epsilon, seal),
+    )
+
+
+def mode_of(manifest: Manifest) -> Local | Shuffled:
+    """The mode of a campaign."""
+    return Shuffled(manifest) if manifest.shuffle else Local(manifest)
+
+
+def check_waves(waves: Waves) -> None:
+    """`InvalidInput` where one half of what waves need is missing."""
+    if waves.count > 1 and waves.seconds == 0:
+        raise InvalidInput(f"waves.seconds is needed: {waves.count} waves 0 seconds apart all open at once")
+    if waves.count == 1 and waves.seconds > 0:
+        raise InvalidInput(f"waves.count is needed: 1 wave leaves nothing to open {waves.seconds} seconds later")
 
 
 async def in_a_thread(manifest: Manifest, counts: Sequence[Counts]) -> list[Estimate]:
@@ -82,46 +109,39 @@ class Campaigns:
         async with reading(self.engine) as db:
             return (await find_campaign(db, identity))[1]
 
-    async def mode(self, identity: str) -> CampaignMode:
+    async def mode(self, identity: str) -> Local | Shuffled:
         return mode_of(await self.manifest(identity))
 
     async def overview(self, *, with_alarms: bool = False) -> list[dict[str, Any]]:
-        """All campaigns; of those that run, as of their last snapshots. alarm: a part contradicts the rest."""
+        """All campaigns; of those that run, as of their last snapshots. alarm: a part contradicts the rest.
+
+        with_alarms: also how many alarms the last snapshots of campaigns that are not closed raise.
+        """
         async with reading(self.engine) as db:
             rows = await queries.all_campaigns(db)
-            in_snapshots = {number: heard for _, number, heard in await queries.heard_in_snapshots(db)}
-            counts = {
-                row.no: await shown_counts(db, row.no, row.state)
-                for row in rows
-                if row.id not in self._alarm_at_the_end
-            }
+            new = [row for row in rows if row.id not in self._alarm_at_the_end]
+            counts = {row.no: await shown_counts(db, row.no, row.state) for row in new}
         found = []
         for row in rows:
-            manifest = manifest_of(row.envelope)
-            mode = mode_of(manifest)
-            alarm = self._alarm_at_the_end.get(row.id, False)
+            manifest, running = manifest_of(row.envelope), row.state in states.COUNTS_REPORTS
+            mode, alarm = mode_of(manifest), self._alarm_at_the_end.get(row.id, False)
             if row.no in counts:
                 alarm = await asyncio.to_thread(mode.contradicted, counts[row.no])
-                if row.state not in COUNTS_REPORTS:  # its counts will not change
+                if not running:  # its counts will not change
                     self._alarm_at_the_end[row.id] = alarm
             line = {
                 "id": row.id,
                 "measurement": manifest.measurement,
-                "state": shown_state(row.state, manifest.deadline),
-                "heard": mode.heard(row, in_snapshots.get(row.no, 0)),
+                "state": states.shown_state(row.state, manifest.deadline),
+                "heard": mode.heard(row, counts.get(row.no, [])),
                 "planned_users": manifest.planned_users,
                 "deadline": manifest.deadline,
                 "alarm": alarm,
             }
             if with_alarms:
-                running = row.state in COUNTS_REPORTS
                 line["alarms"] = len(await asyncio.to_thread(mode.alarms, counts[row.no])) if running else 0
             found.append(line)
         return found
-
-    async def watch(self) -> list[dict[str, Any]]:
-        """`overview`, and of campaigns that are not closed how many alarms their last snapshots raise."""
-        return await self.overview(with_alarms=True)
 
     async def show(self, identity: str, estimate: Estimating = in_a_thread) -> dict[str, Any]:
         """State, progress and estimates; while it runs, as of its last snapshot. estimate: who computes them."""
@@ -165,7 +185,7 @@ class Campaigns:
     async def _open_to_invites(self, identity: str) -> tuple[int, Manifest]:
         async with reading(self.engine) as db:
             row, manifest = await find_campaign(db, identity)
-        if row.state not in TAKES_INVITES:
+        if row.state not in states.TAKES_INVITES:
             raise WrongState(f"the campaign is {row.state}")
         mode_of(manifest).check_invites()
         return row.no, manifest
@@ -193,7 +213,7 @@ class Campaigns:
         """Erase a closed campaign, also from the store's files; only the audit remembers it."""
         async with writing(self.engine) as db:
             row, _ = await find_campaign(db, identity)
-            if row.state not in CAN_BE_ERASED:
+            if row.state not in states.CAN_BE_ERASED:
                 raise WrongState(f"only a closed campaign can be deleted; this one is {row.state}")
             await queries.delete_campaign(db, row.no)
             await note(db, by, "delete", identity, why)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from privquant.aggregator.campaign.local_protocol import estimates_of
+from privquant.aggregator.campaign.protocol import estimates_of
 from privquant.aggregator.campaign.states import State
 from privquant.aggregator.store.base import Counts
 from privquant.error_words import Typical

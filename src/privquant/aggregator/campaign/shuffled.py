@@ -1,46 +1,54 @@
 """The shuffled mode: devices talk to the shuffler, and this server counts the batch of a round whole.
 
 Tokens are issued on the shuffler's side. Everything that is shown of such a campaign follows from its rounds.
+
+How they are planned: the users who are expected to answer are divided into rounds as the lab divides them; every
+round gets the most honest coin that keeps (epsilon, delta) with its own number of reports, the colluders among them
+counted out, and never one above the cap. Those who are expected to drop out are left out of the plan: a round waits
+for its number, so a plan for users who never come would end in a round that is dropped.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from privquant import wire
 from privquant.aggregator.campaign.alarms import EXAMPLE, impossible_rates, liars
-from privquant.aggregator.campaign.mode import (
-    CampaignMode,
-    counts_as_json,
-    estimates_as_json,
-)
-from privquant.aggregator.campaign.shuffled_plan import plan_in_words, planned_rounds
-from privquant.aggregator.campaign.shuffled_protocol import build_shuffled, folded, thresholds_again
+from privquant.aggregator.campaign.mode import CampaignMode, Draft, ShuffleDraft, counts_as_json, estimates_as_json
+from privquant.aggregator.campaign.protocol import build_shuffled, folded, thresholds_again
 from privquant.aggregator.campaign.states import WrongState
-from privquant.aggregator.store.base import CampaignRow, Counts
+from privquant.aggregator.store.base import Counts
 from privquant.aggregator.store.operator_queries import Engine, as_dict, find_campaign, read_counts, reading
 from privquant.aggregator.store.rounds import ANNOUNCED, COUNTED, DROPPED, RoundRow, rounds_in
+from privquant.domain import Domain
+from privquant.errors import InvalidInput
 from privquant.messages import Estimate, Query
 from privquant.pages.shuffled_page import shuffled_page
+from privquant.planning.shuffled_coins import rounds_of
+from privquant.privacy.coin import Coin, real_epsilon
+from privquant.privacy.shuffle import local_epsilon
 from privquant.server.http_client import check_peer
 from privquant.server.replies import RequestRefused
-from privquant.wire import terms_of
+from privquant.validation import check_choice, check_count, check_epsilon, check_probability
+from privquant.wire import MAX_ROUNDS, RoundTerms, terms_of
 from privquant.wire.shuffle_promise import check_rounds, promise
 
-if TYPE_CHECKING:
-    from privquant.aggregator.campaign.announcer import Announcer
-    from privquant.aggregator.campaign.modes import Draft
-
+PROTOCOLS = ("isotonic", "naive")
+# A coin less than this many times as honest as the plain local one is not worth trusting a shuffler for.
+_WORTH_IT = 1.01
 _ANSWERED_HERE = (wire.MANIFEST, wire.BATCHES, wire.NOTICES)
 
 
 class Shuffled(CampaignMode):
     """A campaign in the shuffle model."""
+
+    announces_rounds = True
 
     @classmethod
     def terms_of_draft(cls, draft: Draft, epsilon: float, seal: wire.SealKey) -> dict[str, Any]:
@@ -69,9 +77,6 @@ class Shuffled(CampaignMode):
         check_rounds(self.manifest)
         return []
 
-    async def announce(self, row: CampaignRow, announcer: Announcer) -> None:
-        await announcer.announce(row, self.manifest)
-
     def check_invites(self) -> None:
         raise WrongState(
             f"the tokens of this campaign are issued by its shuffler, at {terms_of(self.manifest).address}: "
@@ -89,15 +94,6 @@ class Shuffled(CampaignMode):
     async def verify(self, engine: Engine) -> dict[str, Any]:
         _, rounds, served = await self._read(engine)
         return {"campaign": self.id} | await asyncio.to_thread(rounds.verified, served)
-
-    def heard(self, row: CampaignRow, _in_snapshot: int) -> int:
-        return row.heard
-
-    def contradicted(self, _counts: Sequence[Counts]) -> bool:
-        return False
-
-    def alarms(self, _counts: Sequence[Counts]) -> list[str]:
-        return []  # there is no snapshot to look at, and a single report is never seen here
 
     def created(self, url: str) -> dict[str, str]:
         """What the shuffler's operator is to be given, and the rounds in words."""
@@ -247,3 +243,38 @@ def _chain(manifest: wire.Manifest, rows: list[RoundRow]) -> bool:
     except (wire.SignatureError, wire.WireError):
         return False
     return signed == wire.announcements(manifest.id, [row.threshold for row in rows])
+
+
+def planned_rounds(
+    protocol: str, domain: Domain, *, users: int, epsilon: float, draft: ShuffleDraft
+) -> tuple[RoundTerms, ...]:
+    """The rounds of a campaign; InvalidInput where shuffling gains nothing."""
+    check_choice(protocol, "protocol", PROTOCOLS)
+    e, d = check_epsilon(epsilon), check_probability(draft.delta, "delta")
+    if not 0.0 <= draft.drop_outs < 1.0:
+        raise InvalidInput(f"drop_outs is a share from 0 to below 1, got {draft.drop_outs!r}")
+    expected = check_count(math.floor(users * (1.0 - draft.drop_outs)), "users who answer", 1)
+    sizes = rounds_of(protocol, expected, e, domain.size)
+    coin_for = partial(local_epsilon, epsilon=e, delta=d, cap=draft.cap, colluding=draft.colluding)
+    if protocol == "naive":
+        allowed = dict.fromkeys(sizes, coin_for(batch=min(sizes)))  # one coin, of the smallest round
+    else:
+        allowed = {size: coin_for(batch=size) for size in set(sizes)}
+    if len(sizes) > MAX_ROUNDS:
+        raise InvalidInput(f"a campaign has at most {MAX_ROUNDS} rounds, and this one would have {len(sizes)}")
+    if max(allowed.values()) <= _WORTH_IT * e:
+        raise InvalidInput(
+            f"shuffling gains nothing here: rounds of {min(sizes):,} to {max(sizes):,} reports allow no coin "
+            f"that is more honest than epsilon {e:g} alone; plan for more users, a larger delta or a "
+            "higher cap, or leave --trust shuffle out"
+        )
+    return tuple(RoundTerms(size, Coin.of(allowed[size]).threshold) for size in sizes)
+
+
+def plan_in_words(rounds: tuple[RoundTerms, ...]) -> str:
+    """The table in one sentence, for who makes a campaign."""
+    sizes, coins = [row.batch for row in rounds], [real_epsilon(row.coin) for row in rounds]
+    return (
+        f"{len(rounds)} rounds of {min(sizes):,} to {max(sizes):,} reports, {sum(sizes):,} in all; local epsilon "
+        f"{min(coins):.3g} to {max(coins):.3g}, which is what is left if shuffler and aggregator work together"
+    )

@@ -33,7 +33,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from privquant.aggregator import metrics
-from privquant.aggregator.campaign.modes import mode_of
+from privquant.aggregator.campaign.campaigns import mode_of
 from privquant.aggregator.campaign.states import COUNTS_REPORTS
 from privquant.aggregator.devices.admission_rules import WaitingTokens
 from privquant.aggregator.operators.forms import CAMPAIGN_ID, PATTERNS

@@ -28,14 +28,14 @@ from typing import Any, TypeVar
 
 from privquant import wire
 from privquant.aggregator import metrics
-from privquant.aggregator.campaign.shuffled_protocol import build_shuffled
+from privquant.aggregator.campaign.protocol import build_shuffled
 from privquant.aggregator.campaign.states import COUNTS_REPORTS, GIVES_QUERIES
 from privquant.aggregator.devices.admission import Admission, HungUp
 from privquant.aggregator.devices.admission_rules import InFlightLimit
 from privquant.aggregator.devices.campaign_cache import CampaignCache, CampaignView
 from privquant.aggregator.store import rounds as shuffled_rounds
 from privquant.aggregator.store.base import Admit, Ask, AskResult, Outcome, Pin, Spend, Unavailable
-from privquant.aggregator.store.operator_queries import DatabaseError, Engine
+from privquant.aggregator.store.operator_queries import DatabaseError, Engine, writing
 from privquant.aggregator.store.rounds import ANNOUNCED, COUNTED, RoundRow
 from privquant.server.group_commit import GroupCommit
 from privquant.server.keys import KeyRing, KeyUnusable, seal_key
@@ -297,7 +297,8 @@ class BatchRoutes(CampaignRoutes):
             size = wire.SEALED_BYTES
             sealed = [blob[at : at + size] for _, blob in kept for at in range(0, len(blob), size)]
         if wire.batch_id(part.campaign, part.round, sealed) != part.id or len(set(sealed)) != part.reports:
-            await shuffled_rounds.forget_parts(self._engine, view.no, part.round)
+            async with writing(self._engine) as db:
+                await shuffled_rounds.forget_parts(db, view.no, part.round)
             raise RequestRefused("malformed", "the parts do not hash to the batch's id, or a report is in it twice")
         return sealed
 

@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection
 from typing import NamedTuple
 
 from privquant._numba import stay_interpreted
-from privquant.aggregator.campaign.local_protocol import CampaignProtocol
+from privquant.aggregator.campaign.protocol import CampaignProtocol
 from privquant.aggregator.store.base import Counts
 from privquant.errors import PrivquantError
 from privquant.messages import Estimate

@@ -18,8 +18,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
 from privquant.aggregator.campaign.campaigns import MOST_INVITES
-from privquant.aggregator.campaign.modes import ONE_WAVE, Draft
-from privquant.aggregator.campaign.shuffled_plan import ShuffleDraft
+from privquant.aggregator.campaign.mode import ONE_WAVE, Draft, ShuffleDraft
 from privquant.aggregator.devices.admission_rules import DEFAULT_SHARE
 from privquant.aggregator.operators.accounts import Operator, who_is
 from privquant.server.replies import RequestRefused

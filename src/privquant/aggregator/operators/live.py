@@ -24,8 +24,7 @@ from collections.abc import AsyncIterator, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from privquant.aggregator.campaign.campaigns import Campaigns
-from privquant.aggregator.campaign.modes import mode_of
+from privquant.aggregator.campaign.campaigns import Campaigns, mode_of
 from privquant.aggregator.campaign.snapshots import unpacked
 from privquant.aggregator.metrics import told_refusals
 from privquant.aggregator.operators.estimator import Drawn, Estimator

@@ -64,6 +64,18 @@ class Pin:
     lease: int
     limit: InFlightLimit | None = None
 
+    def not_given(self, spent: bool, box: bytes | None, claim: int | None) -> AskResult:
+        """The outcome if it gave nothing, by what the tables say of the token."""
+        if spent:
+            return AskResult(Outcome.SPENT)
+        if box is not None:
+            return AskResult(Outcome.HAS, box)
+        if claim is None:
+            return AskResult(Outcome.UNKNOWN)
+        if claim < 0:
+            return AskResult(Outcome.EXPIRED)
+        return AskResult(Outcome.NONE if self.box is None else Outcome.WAIT)
+
 
 @dataclass(slots=True)
 class Spend:
@@ -92,28 +104,6 @@ class AskResult:
     box: bytes | None = None
 
 
-GroupTraffic = dict[int, list[int]]
-"""Of each campaign whose slots a group needs: reports counted, and queries in flight, which the group adds to."""
-
-
-def limited_campaigns(asks: Iterable[Ask]) -> list[int]:
-    """The campaigns whose slots these asks need, in one order."""
-    return sorted({ask.campaign for ask in asks if not isinstance(ask, Spend) and ask.limit is not None})
-
-
-def not_pinned(ask: Pin, spent: bool, box: bytes | None, claim: int | None) -> AskResult:
-    """The outcome of a Pin that gave nothing, by what the tables say of the token."""
-    if spent:
-        return AskResult(Outcome.SPENT)
-    if box is not None:
-        return AskResult(Outcome.HAS, box)
-    if claim is None:
-        return AskResult(Outcome.UNKNOWN)
-    if claim < 0:
-        return AskResult(Outcome.EXPIRED)
-    return AskResult(Outcome.NONE if ask.box is None else Outcome.WAIT)
-
-
 @dataclass(frozen=True, slots=True)
 class Counts:
     """Answered and ones for one query."""
@@ -126,14 +116,6 @@ class Counts:
 def counts_of(rows: Iterable[Sequence[int]]) -> list[Counts]:
     """What the statement COUNTS gives, row by row."""
     return [Counts(Query(c, coin, phase, arm), n, s) for phase, arm, coin, c, n, s in rows]
-
-
-def published_rows(campaign: int, queries: list[tuple[Query, int]], known: int) -> list[tuple[int, ...]]:
-    """What the statement PUBLISH takes."""
-    return [
-        (campaign, place, q.threshold, q.coin, q.phase, q.arm, users, known)
-        for place, (q, users) in enumerate(queries)
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +189,10 @@ class DeviceStore(ABC):
     async def _read(self, statement: str, *values: object) -> list[Any]:
         """The rows of one of `statements`, as of one moment."""
 
+    def _limited(self, asks: list[Ask]) -> list[int]:
+        """The campaigns whose slots these asks need, in one order."""
+        return sorted({ask.campaign for ask in asks if not isinstance(ask, Spend) and ask.limit is not None})
+
     async def campaigns(self, identity: str | None = None, *, live: bool = False) -> list[CampaignRow]:
         """All campaigns, or the one with this id, or those not closed; with how many reports each counted."""
         return [CampaignRow(*row) for row in await self._read(sql.CAMPAIGNS, identity, live)]
@@ -215,9 +201,9 @@ class DeviceStore(ABC):
         """Counts per query as of one moment: sealed and fresh reports together."""
         return counts_of(await self._read(sql.COUNTS, campaign))
 
-    @abstractmethod
     async def taken(self, campaign: int, minute: int) -> int:
         """Places taken, as of one moment: reports, and tokens with a query whose lease lasts until `minute`."""
+        return int((await self._read(sql.TAKEN, campaign, minute))[0][0])
 
     async def link_secret(self, campaign: int) -> bytes | None:
         """The hash of the secret of the campaign's open link, if it has one."""

@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from privquant.aggregator.campaign.states import CAN_BE_ERASED, SHOWS_SNAPSHOTS, Act, State, WrongState, step
 from privquant.aggregator.store import schema
 from privquant.aggregator.store import statements as sql
-from privquant.aggregator.store.base import CampaignRow, Counts, counts_of, published_rows
+from privquant.aggregator.store.base import CampaignRow, Counts, counts_of
 from privquant.errors import PrivquantError
 from privquant.messages import Query
 from privquant.wire import Manifest, fingerprint, open_issued
@@ -59,6 +59,15 @@ async def writing(engine: Engine) -> AsyncIterator[Transaction]:
         yield db
 
 
+async def _read(db: Transaction, statement: str, *values: object) -> Sequence[Any]:
+    """The rows of one of `statements`."""
+    return (await db.execute(text(sql.for_sqlalchemy(statement)), _named(values))).all()
+
+
+def _named(values: Sequence[object]) -> dict[str, object]:
+    return {f"p{place}": value for place, value in enumerate(values, 1)}
+
+
 @lru_cache(maxsize=512)
 def manifest_of(envelope: bytes) -> Manifest:
     """The manifest of a stored envelope, with its signature checked; neither ever changes."""
@@ -73,10 +82,9 @@ async def add_campaign(db: Transaction, first: list[tuple[Query, int]], **values
     values |= {"state": State.OPEN.value, "created": int(time.time())}
     made = await db.execute(insert(schema.campaign).values(**values))
     assert made.inserted_primary_key is not None
-    published = published_rows(made.inserted_primary_key[0], first, 0)
-    if published:
-        rows = [{f"p{place}": value for place, value in enumerate(each, 1)} for each in published]
-        await db.execute(text(sql.for_sqlalchemy(sql.PUBLISH)), rows)
+    rows = sql.published_rows(made.inserted_primary_key[0], first, 0)
+    if rows:
+        await db.execute(text(sql.for_sqlalchemy(sql.PUBLISH)), [_named(row) for row in rows])
 
 
 async def find_campaign(db: Transaction, identity: str) -> tuple[Any, Manifest]:
@@ -89,7 +97,7 @@ async def find_campaign(db: Transaction, identity: str) -> tuple[Any, Manifest]:
 
 
 async def all_campaigns(db: Transaction) -> list[CampaignRow]:
-    rows = await db.execute(text(sql.for_sqlalchemy(sql.CAMPAIGNS)), {"p1": None, "p2": False})
+    rows = await _read(db, sql.CAMPAIGNS, None, False)
     return [CampaignRow(no, id, state, bytes(envelope), *rest) for no, id, state, envelope, *rest in rows]
 
 
@@ -126,12 +134,9 @@ async def forget_what_was_given(db: Transaction) -> None:
 async def kept_long_enough(db: Transaction) -> list[tuple[str, int]]:
     """Closed campaigns whose days are over, with how many they were."""
     table = schema.campaign.c
-    rows = await db.execute(
-        select(table.id, table.keep_days).where(
-            table.state.in_([state.value for state in CAN_BE_ERASED]),
-            table.closed + table.keep_days * DAY <= int(time.time()),
-        )
-    )
+    erasable = table.state.in_([state.value for state in CAN_BE_ERASED])
+    due = table.closed + table.keep_days * DAY <= int(time.time())
+    rows = await db.execute(select(table.id, table.keep_days).where(erasable, due))
     return [(row.id, row.keep_days) for row in rows]
 
 
@@ -144,27 +149,15 @@ async def delete_campaign(db: Transaction, number: int) -> None:
 
 async def read_counts(db: Transaction, number: int, *, from_log: bool = False) -> list[Counts]:
     """Counts per query; `from_log`: summed anew from the log."""
-    statement = sql.COUNTS_FROM_LOG if from_log else sql.COUNTS
-    return counts_of((await db.execute(text(sql.for_sqlalchemy(statement)), {"p1": number})).all())
+    return counts_of(await _read(db, sql.COUNTS_FROM_LOG if from_log else sql.COUNTS, number))
 
 
 def as_dict(counts: Sequence[Counts]) -> dict[Query, tuple[int, int]]:
     return {row.query: (row.answered, row.ones) for row in counts}
 
 
-async def tokens_spent_and_reports(db: Transaction, number: int) -> tuple[int, int]:
-    reports = await _size_of(db, schema.log, number) + await _size_of(db, schema.tail, number)
-    return await _size_of(db, schema.spent, number), reports
-
-
 async def add_tokens(db: Transaction, number: int, ids: Sequence[bytes]) -> None:
     await db.execute(insert(schema.token), [{"campaign": number, "id": each} for each in ids])
-
-
-async def tokens_issued_and_asked(db: Transaction, number: int) -> tuple[int, int]:
-    """Asked: a sum that changes when a device is asked, and not when it answers."""
-    asked = await _size_of(db, schema.pin, number) + await _size_of(db, schema.spent, number)
-    return await _size_of(db, schema.token, number), asked
 
 
 async def set_link(db: Transaction, number: int, secret: bytes, places: int) -> None:
@@ -181,7 +174,9 @@ async def places_of_link(db: Transaction, number: int) -> dict[str, int] | None:
     return None if row is None else dict(row._mapping)
 
 
-async def _size_of(db: Transaction, table: Any, number: int) -> int:
+async def size_of(db: Transaction, number: int, name: str) -> int:
+    """How many rows of the table with this name are the campaign's."""
+    table = schema.metadata.tables[name]
     found = await db.execute(select(func.count()).select_from(table).where(table.c.campaign == number))
     return int(found.scalar_one())
 

@@ -16,24 +16,11 @@ import asyncpg
 
 from privquant.aggregator.campaign.states import COUNTS_REPORTS, GIVES_QUERIES
 from privquant.aggregator.store import statements as sql
-from privquant.aggregator.store.base import (
-    Admit,
-    Ask,
-    AskResult,
-    DeviceStore,
-    Erasure,
-    GroupTraffic,
-    Outcome,
-    Pin,
-    Spend,
-    Unavailable,
-    limited_campaigns,
-    not_pinned,
-    published_rows,
-)
+from privquant.aggregator.store.base import Admit, Ask, AskResult, DeviceStore, Erasure, Outcome, Pin, Spend
 from privquant.aggregator.store.migrate import PACE_LOCK, PUBLISHER_LOCK
 from privquant.aggregator.store.postgres_erase import TABLES, Renewed, rewrite
 from privquant.messages import Query
+from privquant.server.causes import Unavailable
 
 # Of the pins that are made, those with a limit take off.
 _PIN = f"""
@@ -144,7 +131,7 @@ _BY_HAND = "run VACUUM FULL in this database, as its owner, when nothing else us
 Key = tuple[int, bytes]
 
 
-def _has_slot(ask: Pin, known: Any, traffic: GroupTraffic) -> bool:
+def _has_slot(ask: Pin, known: Any, traffic: sql.GroupTraffic) -> bool:
     """Whether a token may be given the query it was offered; if so, what is in flight counts it from now on."""
     if known["spent"] or known["box"] is not None or known["claim"] is None or known["claim"] < 0:
         return False
@@ -221,7 +208,7 @@ class PostgresDeviceStore(DeviceStore):
 
         After that no other transaction adds to what is in flight there.
         """
-        limited = limited_campaigns(asks)
+        limited = self._limited(asks)
         locks = "".join(f"; SELECT pg_advisory_xact_lock({PACE_LOCK}, {number})" for number in limited)
         await db.execute(f"BEGIN{locks}")  # in one trip; numbers are the store's own
         try:
@@ -236,14 +223,14 @@ class PostgresDeviceStore(DeviceStore):
     async def _apply(self, db: Any, asks: list[Ask], limited: list[int]) -> list[AskResult]:
         rows = await db.fetch(_STATES, sorted({ask.campaign for ask in asks}), limited)
         states: dict[int, str] = {row[0]: row[1] for row in rows}
-        traffic: GroupTraffic = {row[0]: [row[2], row[3]] for row in rows if row[2] is not None}
+        traffic: sql.GroupTraffic = {row[0]: [row[2], row[3]] for row in rows if row[2] is not None}
         claims = [await self._claim(db, ask, states, traffic) for ask in asks if isinstance(ask, Admit)]
         pins = await self._pin(db, [ask for ask in asks if isinstance(ask, Pin)], traffic)
         spends = await self._spend(db, [ask for ask in asks if isinstance(ask, Spend)], states)
         results = {Admit: iter(claims), Pin: iter(pins), Spend: iter(spends)}
         return [next(results[type(ask)]) for ask in asks]
 
-    async def _pin(self, db: Any, pins: list[Pin], traffic: GroupTraffic) -> list[AskResult]:
+    async def _pin(self, db: Any, pins: list[Pin], traffic: sql.GroupTraffic) -> list[AskResult]:
         # Of two asks for one token in a group the first offers its box; both are answered with what is stored.
         offers: dict[Key, Pin] = {}
         for ask in pins:
@@ -265,7 +252,7 @@ class PostgresDeviceStore(DeviceStore):
         def result(key: Key, ask: Pin) -> AskResult:
             if key in made:
                 return AskResult(Outcome.PINNED if offers[key] is ask else Outcome.HAS, offers[key].box)
-            return not_pinned(ask, known[key]["spent"], known[key]["box"], known[key]["claim"])
+            return ask.not_given(known[key]["spent"], known[key]["box"], known[key]["claim"])
 
         return [result(key, ask) for key, ask in zip(keys, pins, strict=True)]
 
@@ -304,7 +291,7 @@ class PostgresDeviceStore(DeviceStore):
 
         return [AskResult(outcome(ask)) for ask in spends]
 
-    async def _claim(self, db: Any, ask: Admit, states: dict[int, str], traffic: GroupTraffic) -> AskResult:
+    async def _claim(self, db: Any, ask: Admit, states: dict[int, str], traffic: sql.GroupTraffic) -> AskResult:
         key = (ask.campaign, ask.id)
         known = (await self._known(db, [key]))[key]
         if known["claim"] is not None and known["claim"] >= 0:
@@ -377,11 +364,8 @@ class PostgresDeviceStore(DeviceStore):
             )
         return Erasure(True, _ELSEWHERE)
 
-    async def taken(self, campaign: int, minute: int) -> int:
-        return int((await self._read(sql.TAKEN, campaign, minute))[0][0])
-
     async def publish(self, campaign: int, queries: list[tuple[Query, int]], known: int) -> None:
-        rows = published_rows(campaign, queries, known)
+        rows = sql.published_rows(campaign, queries, known)
         async with self._connected("did not take the next queries") as db, db.transaction():
             # Two publishers may overlap for a moment; the later one's queries stay.
             await db.execute("SELECT 1 FROM campaign WHERE no = $1 FOR NO KEY UPDATE", campaign)

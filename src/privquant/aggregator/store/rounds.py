@@ -93,12 +93,7 @@ async def keep_part(engine: Engine, campaign: int, part: BatchPart) -> list[tupl
     return [held[number] for number in sorted(held)]
 
 
-async def forget_parts(engine: Engine, campaign: int, number: int) -> None:
-    async with writing(engine) as db:
-        await _forget_parts(db, campaign, number)
-
-
-async def _forget_parts(db: Transaction, campaign: int, number: int) -> None:
+async def forget_parts(db: Transaction, campaign: int, number: int) -> None:
     table = schema.batch_part
     await db.execute(delete(table).where(table.c.campaign == campaign, table.c.round == number))
 
@@ -128,5 +123,5 @@ async def _end(db: Transaction, campaign: int, number: int, **values: object) ->
     """End a round that is still announced, and its parts with it; False if it had ended before."""
     this = (_c.campaign == campaign, _c.round == number, _c.state == ANNOUNCED)
     done = await db.execute(update(_table).where(*this).values(**values))
-    await _forget_parts(db, campaign, number)
+    await forget_parts(db, campaign, number)
     return bool(done.rowcount)

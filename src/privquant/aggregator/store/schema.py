@@ -26,68 +26,45 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    SmallInteger,
-    Table,
-    Text,
-)
+import sqlalchemy as sa
 
-metadata = MetaData()
+from privquant.aggregator.store.migrations import Serial, campaign_no, needed
 
-# SQLite gives its own row number to a column of exactly this type; PostgreSQL a 64-bit sequence.
-_Serial = BigInteger().with_variant(Integer, "sqlite")
+metadata = sa.MetaData()
 
-
-def _campaign_no(primary: bool = False) -> Column[int]:
-    return Column("campaign", Integer, ForeignKey("campaign.no"), nullable=False, primary_key=primary)
-
-
-def _needed(primary: bool = False, **kinds: Any) -> list[Column[Any]]:
-    """Columns that always have a value, by name."""
-    return [Column(name, kind, primary_key=primary, nullable=False) for name, kind in kinds.items()]
-
-
-campaign = Table(
+campaign = sa.Table(
     "campaign",
     metadata,
-    Column("no", Integer, primary_key=True, autoincrement=True),
-    Column("id", Text, nullable=False, unique=True),
-    *_needed(envelope=LargeBinary, state=Text, created=Integer),
-    Column("pace", Float, nullable=False, server_default="0"),
-    Column("keep_days", Integer),
-    Column("closed", Integer),
+    sa.Column("no", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("id", sa.Text, nullable=False, unique=True),
+    *needed(envelope=sa.LargeBinary, state=sa.Text, created=sa.Integer),
+    sa.Column("pace", sa.Float, nullable=False, server_default="0"),
+    sa.Column("keep_days", sa.Integer),
+    sa.Column("closed", sa.Integer),
 )
 
 
-def _of_campaign(name: str, *columns: Column[Any], **options: Any) -> Table:
-    return Table(name, metadata, _campaign_no(primary=True), *columns, **options)
+def _of_campaign(name: str, *columns: sa.Column[Any], **options: Any) -> sa.Table:
+    return sa.Table(name, metadata, campaign_no(), *columns, **options)
 
 
-def _token_ids(name: str, *more: Column[Any]) -> Table:
-    return _of_campaign(name, Column("id", LargeBinary, primary_key=True), *more, sqlite_with_rowid=False)
+def _token_ids(name: str, *more: sa.Column[Any]) -> sa.Table:
+    return _of_campaign(name, sa.Column("id", sa.LargeBinary, primary_key=True), *more, sqlite_with_rowid=False)
 
 
-token = _token_ids("token", Column("claim", Integer, nullable=False, server_default="0"))
+token = _token_ids("token", sa.Column("claim", sa.Integer, nullable=False, server_default="0"))
 claimed = token.c.claim > 0
-Index("token_claim", token.c.campaign, token.c.claim, sqlite_where=claimed, postgresql_where=claimed)
-flight = _token_ids("flight", *_needed(age=SmallInteger))
+sa.Index("token_claim", token.c.campaign, token.c.claim, sqlite_where=claimed, postgresql_where=claimed)
+flight = _token_ids("flight", *needed(age=sa.SmallInteger))
 spent = _token_ids("spent")
-pin = _token_ids("pin", *_needed(box=LargeBinary, lease=Integer))
+pin = _token_ids("pin", *needed(box=sa.LargeBinary, lease=sa.Integer))
 
-_QUERY: dict[str, Any] = {"phase": Integer, "arm": Integer, "coin": BigInteger, "threshold": BigInteger}
+_QUERY: dict[str, Any] = {"phase": sa.Integer, "arm": sa.Integer, "coin": sa.BigInteger, "threshold": sa.BigInteger}
 
 
-def _reports(name: str) -> Table:
-    number = Column("no", _Serial, primary_key=True, autoincrement=True)
-    return Table(name, metadata, number, _campaign_no(), *_needed(**_QUERY, bit=SmallInteger))
+def _reports(name: str) -> sa.Table:
+    number = sa.Column("no", Serial, primary_key=True, autoincrement=True)
+    return sa.Table(name, metadata, number, campaign_no(primary=False), *needed(**_QUERY, bit=sa.SmallInteger))
 
 
 tail = _reports("tail")
@@ -95,56 +72,57 @@ log = _reports("log")
 
 count = _of_campaign(
     "count",
-    *_needed(primary=True, **_QUERY),
-    *_needed(answered=BigInteger, ones=BigInteger),
+    *needed(primary=True, **_QUERY),
+    *needed(answered=sa.BigInteger, ones=sa.BigInteger),
     sqlite_with_rowid=False,
 )
 
 snapshot = _of_campaign(
     "snapshot",
-    *_needed(shown_heard=BigInteger, shown=LargeBinary),
-    *_needed(coming_heard=BigInteger, coming=LargeBinary),
+    *needed(shown_heard=sa.BigInteger, shown=sa.LargeBinary),
+    *needed(coming_heard=sa.BigInteger, coming=sa.LargeBinary),
 )
 
 published = _of_campaign(
     "published",
-    Column("place", Integer, primary_key=True),
-    *_needed(**_QUERY, users=Integer),
-    Column("heard", BigInteger, nullable=False, server_default="0"),
+    sa.Column("place", sa.Integer, primary_key=True),
+    *needed(**_QUERY, users=sa.Integer),
+    sa.Column("heard", sa.BigInteger, nullable=False, server_default="0"),
 )
 
-link = _of_campaign("link", *_needed(secret=LargeBinary, places=BigInteger, taken=BigInteger))
+link = _of_campaign("link", *needed(secret=sa.LargeBinary, places=sa.BigInteger, taken=sa.BigInteger))
 
 shuffled_round = _of_campaign(
     "shuffled_round",
-    Column("round", Integer, primary_key=True),
-    *_needed(threshold=BigInteger, envelope=LargeBinary, state=Text, noted=SmallInteger, extended=SmallInteger),
-    Column("batch", Text),
-    *_needed(reports=BigInteger, answered=BigInteger, ones=BigInteger),
+    sa.Column("round", sa.Integer, primary_key=True),
+    *needed(threshold=sa.BigInteger, envelope=sa.LargeBinary, state=sa.Text),
+    *needed(noted=sa.SmallInteger, extended=sa.SmallInteger),
+    sa.Column("batch", sa.Text),
+    *needed(reports=sa.BigInteger, answered=sa.BigInteger, ones=sa.BigInteger),
 )
 
 batch_part = _of_campaign(
     "batch_part",
-    Column("round", Integer, primary_key=True),
-    Column("part", Integer, primary_key=True),
-    *_needed(batch=Text, sealed=LargeBinary),
+    sa.Column("round", sa.Integer, primary_key=True),
+    sa.Column("part", sa.Integer, primary_key=True),
+    *needed(batch=sa.Text, sealed=sa.LargeBinary),
 )
 
-operator = Table(
+operator = sa.Table(
     "operator",
     metadata,
-    Column("name", Text, primary_key=True),
-    Column("token", LargeBinary, nullable=False, unique=True),
-    *_needed(role=Text, created=Integer),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("token", sa.LargeBinary, nullable=False, unique=True),
+    *needed(role=sa.Text, created=sa.Integer),
 )
 
-audit = Table(
+audit = sa.Table(
     "audit",
     metadata,
-    Column("no", _Serial, primary_key=True, autoincrement=True),
-    *_needed(at=Integer, operator=Text, act=Text),
-    Column("campaign", Text),
-    *_needed(detail=Text),
+    sa.Column("no", Serial, primary_key=True, autoincrement=True),
+    *needed(at=sa.Integer, operator=sa.Text, act=sa.Text),
+    sa.Column("campaign", sa.Text),
+    *needed(detail=sa.Text),
 )
 
 OF_CAMPAIGNS = tuple(table for table in metadata.sorted_tables if table.foreign_keys)

@@ -13,22 +13,9 @@ from typing import Any
 
 from privquant.aggregator.campaign.states import COUNTS_REPORTS, GIVES_QUERIES
 from privquant.aggregator.store import statements as sql
-from privquant.aggregator.store.base import (
-    Admit,
-    Ask,
-    AskResult,
-    DeviceStore,
-    Erasure,
-    GroupTraffic,
-    Outcome,
-    Pin,
-    Spend,
-    Unavailable,
-    limited_campaigns,
-    not_pinned,
-    published_rows,
-)
+from privquant.aggregator.store.base import Admit, Ask, AskResult, DeviceStore, Erasure, Outcome, Pin, Spend
 from privquant.messages import Query
+from privquant.server.causes import Unavailable
 from privquant.server.sqlite_file import OneWriter, check_integrity, connect
 
 _PIN = """
@@ -57,10 +44,7 @@ INSERT INTO token (campaign, id, claim) VALUES (?1, ?2, ?3) ON CONFLICT (campaig
 """
 _MAY_EXPIRE = "SELECT EXISTS (SELECT 1 FROM token WHERE campaign = ? AND claim > 0)"
 _OVERDUE = "SELECT count(*) FROM token t WHERE t.campaign = link.campaign AND t.claim > 0 AND t.claim < ?1"
-_TICK = (
-    "UPDATE flight SET age = age - 1",
-    "DELETE FROM flight WHERE age < 1",
-)
+_TICK = ("UPDATE flight SET age = age - 1", "DELETE FROM flight WHERE age < 1")
 _EXPIRE = (
     f"UPDATE link SET taken = taken - ({_OVERDUE})",
     "UPDATE token SET claim = -1 WHERE claim > 0 AND claim < ?1",
@@ -89,7 +73,15 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
             return self._apply(asks)  # returns after the commit, which ends the block
 
     async def _begin(self) -> None:
-        self._check_place()
+        """The file that is open must be the one at its address, or what is written will not be found again."""
+        try:
+            found = os.stat(self._file)
+        except OSError:
+            found = None
+        if found is None or (found.st_dev, found.st_ino) != self._identity:
+            raise Unavailable(
+                "the data folder was moved or replaced under the running server; put it back or restart"
+            )
         await super()._begin()
 
     def _apply(self, asks: list[Ask]) -> list[AskResult]:
@@ -98,7 +90,7 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
         for number in {ask.campaign for ask in asks}:
             row = run(_STATE, (number,)).fetchone()
             states[number] = None if row is None else row[0]
-        traffic: GroupTraffic = {n: list(run(sql.IN_FLIGHT, (n,)).fetchone()) for n in limited_campaigns(asks)}
+        traffic: sql.GroupTraffic = {n: list(run(sql.IN_FLIGHT, (n,)).fetchone()) for n in self._limited(asks)}
         results: list[AskResult] = []
         counted: list[Spend] = []
         for ask in asks:
@@ -125,7 +117,7 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
             return AskResult(Outcome.SPENT if self._known(key)[0] else Outcome.CLOSED)
         return AskResult(Outcome.COUNTED if self.db.execute(_SPEND, key).rowcount else Outcome.SPENT)
 
-    def _pin(self, ask: Pin, traffic: GroupTraffic) -> AskResult:
+    def _pin(self, ask: Pin, traffic: sql.GroupTraffic) -> AskResult:
         key = (ask.campaign, ask.id)
         if ask.box is not None and self._has_slot(ask, traffic):
             row = self.db.execute(_PIN, (*key, ask.box, ask.lease)).fetchone()
@@ -134,13 +126,13 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
                     self.db.execute(_KEEP, key)
                 self._take_off(ask, traffic)
                 return AskResult(Outcome.PINNED, ask.box)
-        return not_pinned(ask, *self._known(key))
+        return ask.not_given(*self._known(key))
 
     def _known(self, key: tuple[int, bytes]) -> Any:
         """What the tables say of a token: whether it is spent, the query it was given, its claim."""
         return self.db.execute(_KNOWN, key).fetchone()
 
-    def _claim(self, ask: Admit, state: str | None, traffic: GroupTraffic) -> AskResult:
+    def _claim(self, ask: Admit, state: str | None, traffic: sql.GroupTraffic) -> AskResult:
         run, key = self.db.execute, (ask.campaign, ask.id)
         _, _, claim = self._known(key)
         if claim is not None and claim >= 0:
@@ -156,13 +148,13 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
         self._take_off(ask, traffic)
         return AskResult(Outcome.COUNTED)
 
-    def _has_slot(self, ask: Pin | Admit, traffic: GroupTraffic) -> bool:
+    def _has_slot(self, ask: Pin | Admit, traffic: sql.GroupTraffic) -> bool:
         """Whether there is a free slot, or the token has one: its claim took it."""
         if ask.limit is None or ask.limit.slots(*traffic[ask.campaign]) > 0:
             return True
         return self.db.execute(_IS_FLYING, (ask.campaign, ask.id)).fetchone() is not None
 
-    def _take_off(self, ask: Pin | Admit, traffic: GroupTraffic) -> None:
+    def _take_off(self, ask: Pin | Admit, traffic: sql.GroupTraffic) -> None:
         key = (ask.campaign, ask.id)
         if ask.limit is None:
             return
@@ -207,17 +199,6 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
         if thorough:
             await asyncio.to_thread(check_integrity, self._file)
 
-    def _check_place(self) -> None:
-        """The file that is open must be the one at its address, or what is written will not be found again."""
-        try:
-            found = os.stat(self._file)
-        except OSError:
-            found = None
-        if found is None or (found.st_dev, found.st_ino) != self._identity:
-            raise Unavailable(
-                "the data folder was moved or replaced under the running server; put it back or restart"
-            )
-
     async def erase(self, patience: float) -> Erasure:
         """`secure_delete` wrote zeros over the rows; what is left to do is to empty the write-ahead log."""
         ends = time.monotonic() + patience
@@ -247,7 +228,7 @@ class SqliteDeviceStore(OneWriter, DeviceStore):
             raise Unavailable(f"{self._NAME} could not be read: {error}") from error
 
     async def publish(self, campaign: int, queries: list[tuple[Query, int]], known: int) -> None:
-        rows = published_rows(campaign, queries, known)
+        rows = sql.published_rows(campaign, queries, known)
         async with self._transaction("take the next queries"):
             self.db.execute(sql.UNPUBLISH, (campaign,))
             self.db.executemany(sql.PUBLISH, rows)

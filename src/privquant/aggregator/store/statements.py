@@ -10,6 +10,7 @@ import re
 from functools import cache
 
 from privquant.aggregator.campaign.states import State
+from privquant.messages import Query
 
 _SEALED = {
     "count": "SELECT phase, arm, coin, threshold, answered, ones FROM count WHERE campaign = ?1",
@@ -40,6 +41,8 @@ SELECT {_HEARD.format(campaign="?1")} + (SELECT count(*) FROM pin WHERE campaign
 IN_FLIGHT = f"""
 SELECT {_HEARD.format(campaign="?1")}, (SELECT count(*) FROM flight WHERE campaign = ?1)
 """
+GroupTraffic = dict[int, list[int]]
+"""Of each campaign whose slots a group needs: reports counted, and queries in flight, which the group adds to."""
 TRAFFIC = f"{IN_FLIGHT}, coalesce((SELECT heard FROM published WHERE campaign = ?1 ORDER BY place LIMIT 1), 0)"
 LINK_SECRET = "SELECT secret FROM link WHERE campaign = ?1"
 
@@ -72,6 +75,14 @@ WHERE true GROUP BY campaign, phase, arm, coin, threshold
 ON CONFLICT (campaign, phase, arm, coin, threshold)
 DO UPDATE SET answered = c.answered + excluded.answered, ones = c.ones + excluded.ones
 """
+
+
+def published_rows(campaign: int, queries: list[tuple[Query, int]], known: int) -> list[tuple[int, ...]]:
+    """What the statement PUBLISH takes."""
+    return [
+        (campaign, place, q.threshold, q.coin, q.phase, q.arm, users, known)
+        for place, (q, users) in enumerate(queries)
+    ]
 
 
 @cache

@@ -1,6 +1,6 @@
 """Alembic migrations of the store, run by every start and every operator command.
 
-A version's file says what it does in full and never changes; here is only how they spell columns.
+A version's file says what it does in full and never changes; here is only how they, and `schema`, spell columns.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+# SQLite gives its own row number to a column of exactly this type; PostgreSQL a 64-bit sequence.
 Serial = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
