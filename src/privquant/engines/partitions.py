@@ -1,13 +1,7 @@
 """Users in partitions: what the holder of some rows does, and how a driver asks all of them as one population.
 
 Each row of a partition is a user. Whoever holds the partition throws the coins beside the data; only randomized
-counts leave it. A partition has three methods:
-
-    open(campaign)                     how many users it has for this campaign: those whom nobody has asked yet
-    answer(campaign, number, asked)    randomized counts of one round, for pairs (question, how many users)
-    kept()                             what it wrote down: who was asked what, without the answers
-
-and keeps four promises, whatever is repeated, killed or restarted:
+counts leave it. A `Partition` keeps four promises, whatever is repeated, killed or restarted:
 
 - no user is asked twice, ever: a second campaign gets those that are left;
 - a round's questions are written down before they are answered; asked again, the same round gets the very same
@@ -111,13 +105,13 @@ class Partition(Protocol):
     """What another engine implements for its own kind of partition (a table's shard, a file, a node)."""
 
     def open(self, campaign: str) -> int:
-        """How many users there are for this campaign: the same number whenever it is asked again."""
+        """How many users it has for this campaign, whom nobody had asked: the same number when asked again."""
 
     def answer(self, campaign: str, number: int, asked: Asked) -> list[Reply]:
-        """The answers of one round, a reply for each question; fewer users than asked where no more are left."""
+        """Randomized counts of one round, a reply a question; fewer users than asked where no more are left."""
 
     def kept(self) -> list[dict[str, Any]]:
-        """What was written down, round by round."""
+        """What it wrote down, round by round: who was asked what, without the answers."""
 
 
 class PartitionedPopulation:
