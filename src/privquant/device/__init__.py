@@ -13,6 +13,7 @@ from privquant.device.client import Device as Device
 from privquant.device.ledger import Ledger as Ledger
 from privquant.device.policy import Policy as Policy
 from privquant.device.policy import Rule as Rule
+from privquant.device.policy import ShuffleRule as ShuffleRule
 from privquant.device.policy import load_policy as load_policy
 from privquant.device.policy import policy_from_dict as policy_from_dict
 from privquant.device.receipts import Receipt as Receipt
@@ -28,5 +29,4 @@ from privquant.device.refusals import ServerRefused as ServerRefused
 from privquant.device.refusals import TransportRefused as TransportRefused
 from privquant.device.refusals import TryLater as TryLater
 from privquant.device.retries import Patience as Patience
-from privquant.device.shuffle_rule import ShuffleRule as ShuffleRule
 from privquant.device.transport import Transport as Transport
