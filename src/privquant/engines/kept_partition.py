@@ -225,13 +225,12 @@ class PartitionLedger:
         self.secret = self._secret()
 
     def book(self) -> Book:
-        with self._locked() as file:
-            return self._read(file)
+        with self._opened() as (_, book):
+            return book
 
     def open(self, campaign: str) -> int:
         """How many users a campaign found when it began; written down the first time."""
-        with self._locked() as file:
-            book = self._read(file)
+        with self._opened() as (file, book):
             if campaign not in book.opened:
                 free = int(self._about["rows"]) - book.used
                 self._append(file, book, {"campaign": campaign, "opened": free})
@@ -240,8 +239,7 @@ class PartitionLedger:
 
     def take(self, campaign: str, number: int, asked: Asked) -> Round:
         """The users of a round: those written down for it, or else the next that nobody has asked."""
-        with self._locked() as file:
-            book = self._read(file)
+        with self._opened() as (file, book):
             known = book.rounds.get((campaign, number))
             if known is not None:
                 if known.asked != asked:
@@ -293,14 +291,15 @@ class PartitionLedger:
             sync_directory(place)
 
     @contextmanager
-    def _locked(self) -> Iterator[int]:
+    def _opened(self) -> Iterator[tuple[int, Book]]:
+        """The open file under an exclusive lock, and what it says."""
         new = not self.path.exists()
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
             if new:
                 self._sync_folder()
-            yield file
+            yield file, self._read(file)
         finally:
             os.close(file)
 
