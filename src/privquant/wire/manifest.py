@@ -134,11 +134,6 @@ class Manifest:
         """Every coin that a device may be told to throw, by its flip threshold."""
         return tuple(row.coin for row in self.rounds) or (self.flip_threshold,)
 
-    @property
-    def acceptors(self) -> tuple[str, ...]:
-        """The keys of those who must have accepted the campaign beside its issuer: its shuffler's, or none."""
-        return () if self.shuffle is None else (self.shuffle.key,)
-
     def to_dict(self) -> dict[str, Any]:
         if self.shuffle is None:
             trust = {"flip_threshold": whole_to_wire(self.flip_threshold), "trust": {"model": self.trust}}
@@ -313,8 +308,8 @@ def open_envelope(body: bytes, *, campaign_id: str, key_fingerprint: str) -> Man
     """
     form = _form(body)
     manifest = _open(form, campaign_id, key_fingerprint, accepted="accepted" in form)
-    for key in manifest.acceptors:
-        accepted = form.get("accepted")
+    if manifest.shuffle is not None:
+        accepted, key = form.get("accepted"), manifest.shuffle.key
         check_signature(signing.ACCEPTED, bytes.fromhex(manifest.id), accepted, key, "shuffler's acceptance")
     return manifest
 
@@ -341,7 +336,7 @@ def _open(form: dict[str, Any], campaign_id: str, key_fingerprint: str, *, accep
             f"the manifest's issuer has the fingerprint {fingerprint(manifest.issuer)}, "
             f"the invite names {key_fingerprint}"
         )
-    if accepted and not manifest.acceptors:
+    if accepted and manifest.shuffle is None:
         raise WireError("a campaign in the local trust model has no shuffler to accept it")
     check_signature(_LABELS[manifest.version], manifest.to_bytes(), form["signature"], manifest.issuer, "manifest")
     return manifest
