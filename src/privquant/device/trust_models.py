@@ -120,10 +120,7 @@ class ShuffledModel:
         return batch
 
     def most_spent(self) -> Spent:
-        return self._costs(self.manifest.flip_threshold)
-
-    def _costs(self, coin: int) -> Spent:
-        return spending.shuffled(self.manifest.epsilon, self.terms.delta, coin)
+        return spending.shuffled(self.manifest.epsilon, self.terms.delta, self.manifest.flip_threshold)
 
     def ask(self, rule: Rule, campaign: str, token: str, caller: Caller, ledger: Ledger) -> Question:
         response = caller.call(wire.ROUND_QUERY, campaign, wire.query_request(token))
@@ -143,7 +140,7 @@ class ShuffledModel:
             )
         batch = self.check_round(round, limits.shuffle_rule(rule).share)
         coin = self.terms.rounds[round].coin
-        costs = self._costs(coin)
+        costs = spending.shuffled(self.manifest.epsilon, self.terms.delta, coin)
         asked = (self.manifest.measurement, campaign, coin, threshold)
         info = wire.report_info(campaign, round, threshold, coin)
         with reading(ManifestRefused, "manifest-malformed", "nothing can be sealed to the campaign"):
@@ -178,9 +175,6 @@ class ShuffledModel:
         )
 
 
-TrustModel = LocalModel | ShuffledModel
-
-
-def model_of(manifest: Manifest) -> TrustModel:
+def model_of(manifest: Manifest) -> LocalModel | ShuffledModel:
     """The trust model of a campaign."""
     return LocalModel(manifest) if manifest.shuffle is None else ShuffledModel(manifest)
