@@ -15,7 +15,7 @@ import pytest
 from conftest import command
 from privquant import lab
 from privquant.engines import executor_at
-from privquant.engines.ray_executor import RayExecutor
+from privquant.engines.executors import RayExecutor
 from privquant.errors import InvalidInput, PrivquantError
 
 

@@ -139,7 +139,7 @@ def ledger() -> str:
 
 def parts_of_batch(campaign: str, round: int, sealed: list[bytes]) -> list[wire.BatchPart]:
     """The parts of a batch whose reports are in this order."""
-    most, name = wire.batches.PART_LIMIT, wire.batch_id(campaign, round, sealed)
+    most, name = wire.rounds.PART_LIMIT, wire.batch_id(campaign, round, sealed)
     cut = [tuple(sealed[start : start + most]) for start in range(0, len(sealed), most)]
     head = (campaign, round, name, len(sealed))
     return [wire.BatchPart(*head, number, len(cut), part) for number, part in enumerate(cut)]

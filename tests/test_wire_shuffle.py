@@ -321,7 +321,7 @@ class TestBatches:
 
     def test_a_batch_reads_back_part_by_part(self, monkeypatch: pytest.MonkeyPatch) -> None:
         made = known.manifest()
-        monkeypatch.setattr(wire.batches, "PART_LIMIT", 4)
+        monkeypatch.setattr(wire.rounds, "PART_LIMIT", 4)
         for count in (1, 4, 5, 11):
             parts = known.parts_of_batch(made.id, 1, self.sealed(count))
             read = [wire.open_part(wire.sign_part(part, made, known.SHUFFLER), made) for part in parts]

@@ -23,8 +23,8 @@ import pyarrow.parquet as parquet
 
 import privquant as pq
 from privquant.engines import Answered, PartitionedPopulation, RayPopulation
+from privquant.engines.executors import RayExecutor
 from privquant.engines.partitions import Asked
-from privquant.engines.ray_executor import RayExecutor
 from privquant.lab.schedule import Schedule
 
 DOMAIN = pq.Integers(0, 2**32 - 1)

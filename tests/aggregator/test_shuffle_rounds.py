@@ -294,7 +294,7 @@ def test_a_batch_in_parts_is_counted_when_the_last_is_there(
     tmp_path: Path, database: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In any order, sent again, over a restart, beside parts of another batch; and not a moment before."""
-    monkeypatch.setattr(wire.batches, "PART_LIMIT", 30)
+    monkeypatch.setattr(wire.rounds, "PART_LIMIT", 30)
     dsn = request.getfixturevalue("fresh_database") if database == "postgresql" else ""
     made, keys = manifest(tmp_path), KeyFolder(tmp_path / "keys")
     shuffler = Ed25519PrivateKey.generate()

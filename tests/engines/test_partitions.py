@@ -216,7 +216,7 @@ def test_a_round_is_what_each_user_alone_would_have_said(tmp_path) -> None:
     """The slow twin: user by user, the draws one at a time, in whole numbers."""
     [part] = opened(written(tmp_path, [400]))
     part.open("c")
-    users = [int(v) for v in part._users()]
+    users = [int(v) for v in part._users]
     query, tree = (
         Query(700, COIN),
         pq.protocol("hierarchical", DOMAIN, users=9, epsilon=1.0, encoding="hadamard").query,
@@ -268,11 +268,11 @@ def test_users_are_taken_in_an_order_their_values_have_no_part_in(tmp_path) -> N
     parquet.write_table(pa.table({"ms": np.arange(10_000)}), path)
     fix_secret(path)
     [part] = opened([path])
-    lower = int((part._users()[:5000] < 5000).sum())
+    lower = int((part._users[:5000] < 5000).sum())
     low, high = scipy.stats.hypergeom.ppf([1e-6, 1 - 1e-6], 10_000, 5000, 5000)
     assert low <= lower <= high
     assert not low <= int((np.arange(10_000)[:5000] < 5000).sum()) <= high  # the twin: rows as they lie
-    assert sorted(part._users().tolist()) == list(range(10_000))
+    assert sorted(part._users.tolist()) == list(range(10_000))
 
 
 def test_a_round_is_divided_as_if_its_users_were_drawn_from_all(tmp_path) -> None:

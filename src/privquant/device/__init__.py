@@ -13,20 +13,11 @@ from privquant.device.client import Device as Device
 from privquant.device.ledger import Ledger as Ledger
 from privquant.device.policy import Policy as Policy
 from privquant.device.policy import Rule as Rule
+from privquant.device.policy import ShuffleRule as ShuffleRule
 from privquant.device.policy import load_policy as load_policy
 from privquant.device.policy import policy_from_dict as policy_from_dict
 from privquant.device.receipts import Receipt as Receipt
 from privquant.device.receipts import ShuffledReceipt as ShuffledReceipt
-from privquant.device.refusals import InviteRefused as InviteRefused
-from privquant.device.refusals import LedgerRefused as LedgerRefused
-from privquant.device.refusals import ManifestRefused as ManifestRefused
-from privquant.device.refusals import NotAnswered as NotAnswered
-from privquant.device.refusals import PolicyRefused as PolicyRefused
-from privquant.device.refusals import QuestionRefused as QuestionRefused
-from privquant.device.refusals import Refused as Refused
-from privquant.device.refusals import ServerRefused as ServerRefused
-from privquant.device.refusals import TransportRefused as TransportRefused
-from privquant.device.refusals import TryLater as TryLater
+from privquant.device.refusals import *  # noqa: F403
 from privquant.device.retries import Patience as Patience
-from privquant.device.shuffle_rule import ShuffleRule as ShuffleRule
 from privquant.device.transport import Transport as Transport

@@ -31,7 +31,7 @@ from privquant.device.ledger_format import Answer
 from privquant.device.policy import Policy, Rule, default_ledger
 from privquant.device.receipts import Receipt, receipt_of
 from privquant.device.refusals import ManifestRefused, PolicyRefused, QuestionRefused, TryLater
-from privquant.device.retries import Caller, Patience
+from privquant.device.retries import Caller, Patience, reading
 from privquant.device.transport import Transport
 from privquant.device.trust_models import model_of
 from privquant.privacy.coin import Coin
@@ -106,22 +106,19 @@ class Device:
         if invite.link is not None:
             _claim(invite, invite.link, token, caller)
         question = model.ask(rule, campaign, token, caller, self.ledger)
+        asked, costs = question[0], limits.spent_on(question[0])
 
         def throw(so_far: Sequence[Answer]) -> Answer:
             # Again, now under the lock: another process may have answered while this one was asking.
-            limits.check_budget(rule, campaign, manifest.measurement, question.costs, so_far)
-            return question.answers[respond(Coin(question.coin), index, question.threshold)]
+            limits.check_budget(rule, campaign, manifest.measurement, costs, so_far)
+            return question[respond(Coin(asked.coin), index, asked.threshold)]
 
         return self.ledger.prepare(manifest.measurement, campaign, throw)
 
     def _send(self, rule: Rule, caller: Caller, answer: Answer) -> Receipt:
         response = caller.call(wire.REPORTS, answer.campaign, _report(answer))
-        try:
+        with reading(TryLater, "bad-acknowledgement", "the server's acknowledgement cannot be read"):
             status = (wire.COUNTED if answer.shuffled is None else wire.ACCEPTED).parse(response.body)
-        except wire.WireError as error:
-            raise TryLater(
-                "bad-acknowledgement", f"the server's acknowledgement cannot be read: {error}"
-            ) from error
         return self._receipt(rule, self.ledger.advance(answer, Event.ACK), status)
 
     def _token(self, invite: wire.Invite) -> str:
@@ -182,7 +179,5 @@ def _claim(invite: wire.Invite, link: str, token: str, caller: Caller) -> None:
     """Take a place of an open link for `token`."""
     body = wire.Claim(link, wire.token_hash(token), invite.code).to_bytes()
     response = caller.call(wire.CLAIMS, invite.campaign_id, body)
-    try:
+    with reading(QuestionRefused, "question-malformed", "the answer to a claim cannot be read"):
         wire.CLAIMED.parse(response.body)
-    except wire.WireError as error:
-        raise QuestionRefused("question-malformed", f"the answer to a claim cannot be read: {error}") from error

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from privquant import wire
 from privquant.device.refusals import InviteRefused, ManifestRefused, TransportRefused
-from privquant.device.retries import Caller, Patience
+from privquant.device.retries import Caller, Patience, reading
 from privquant.device.transport import Origin, Transport
 from privquant.errors import InvalidInput
 
@@ -17,10 +17,8 @@ from privquant.errors import InvalidInput
 def read_invite(invite: str | wire.Invite) -> wire.Invite:
     if isinstance(invite, wire.Invite):
         return invite
-    try:
+    with reading(InviteRefused, "invite-malformed", "this is not an invite"):
         return wire.Invite.parse(invite)
-    except wire.WireError as error:
-        raise InviteRefused("invite-malformed", f"this is not an invite: {error}") from error
 
 
 def with_code(invite: wire.Invite, typed: str) -> wire.Invite:
@@ -45,19 +43,15 @@ def origin_of(invite: wire.Invite, *, allow_http: bool = False) -> Origin:
 
 def manifest_of(invite: wire.Invite, caller: Caller) -> wire.Manifest:
     """The campaign's manifest, verified against the invite."""
-    response = caller.call(wire.MANIFEST, invite.campaign_id)
-    try:
-        return wire.open_envelope(
-            response.body, campaign_id=invite.campaign_id, key_fingerprint=invite.key_fingerprint
-        )
-    except wire.SignatureError as error:
-        raise ManifestRefused("manifest-forged", f"the campaign is not the one of the invite: {error}") from error
-    except wire.TrustError as error:
-        raise ManifestRefused(
-            "trust-model", f"this device does not know the campaign's trust model: {error}"
-        ) from error
-    except wire.WireError as error:
-        raise ManifestRefused("manifest-malformed", f"the manifest cannot be read: {error}") from error
+    body = caller.call(wire.MANIFEST, invite.campaign_id).body
+    forged = "the campaign is not the one of the invite"
+    unknown = "this device does not know the campaign's trust model"
+    with (
+        reading(ManifestRefused, "manifest-malformed", "the manifest cannot be read"),
+        reading(ManifestRefused, "trust-model", unknown, wire.TrustError),
+        reading(ManifestRefused, "manifest-forged", forged, wire.SignatureError),
+    ):
+        return wire.open_envelope(body, campaign_id=invite.campaign_id, key_fingerprint=invite.key_fingerprint)
 
 
 def look_at(invite: str | wire.Invite, patience: Patience | None = None) -> wire.Manifest:

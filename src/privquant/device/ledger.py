@@ -54,19 +54,18 @@ class Ledger:
 
     def answers(self, measurement: str) -> tuple[Answer, ...]:
         """All answers about a measurement in the order they were drawn. Refuses what could not be written later."""
-        with self._locked() as file:
-            return tuple(_read(file).answers.get(measurement, {}).values())
+        with self._opened() as (_, book):
+            return tuple(book.answers.get(measurement, {}).values())
 
     def find(self, campaign: str) -> Answer | None:
         """The answer to this campaign, whatever measurement it was about."""
-        with self._locked() as file:
-            found = (of.get(campaign) for of in _read(file).answers.values())
+        with self._opened() as (_, book):
+            found = (of.get(campaign) for of in book.answers.values())
             return next((answer for answer in found if answer is not None), None)
 
     def secret(self) -> bytes:
         """32 bytes that are always the same for this ledger; on disk before they are returned."""
-        with self._locked() as file:
-            book = _read(file)
+        with self._opened() as (file, book):
             if book.length == 0:
                 self._write(file, book.length, book.start())
                 self._sync(file, new=True)
@@ -78,8 +77,7 @@ class Ledger:
         `draw` is given all answers about the measurement so far. It runs under the lock, at most once, and
         may refuse by raising, which leaves the ledger as it was.
         """
-        with self._locked() as file:
-            book = _read(file)
+        with self._opened() as (file, book):
             so_far = book.answers.get(measurement, {})
             if campaign in so_far:
                 return so_far[campaign]
@@ -94,8 +92,7 @@ class Ledger:
 
         thresholds: of all rounds from 0 to the one that is asked. None: nothing contradicts.
         """
-        with self._locked() as file:
-            book = _read(file)
+        with self._opened() as (file, book):
             seen = book.announced.get(campaign, {})
             for round, threshold in seen.items():
                 if round < len(thresholds) and thresholds[round] != threshold:
@@ -110,8 +107,7 @@ class Ledger:
 
         The state in the ledger counts, not the one `answer` carries: another process may have gone further.
         """
-        with self._locked() as file:
-            book = _read(file)
+        with self._opened() as (file, book):
             known = book.answers.get(answer.measurement, {}).get(answer.campaign)
             if known is None or replace(known, state=answer.state) != answer:
                 raise LedgerRefused("ledger-corrupt", "the ledger no longer holds an answer that it held before")
@@ -123,21 +119,17 @@ class Ledger:
             return after
 
     @contextmanager
-    def _locked(self) -> Iterator[int]:
-        """The open file, under an exclusive lock."""
-        try:
+    def _opened(self) -> Iterator[tuple[int, records.Book]]:
+        """The open file under an exclusive lock, and what it says."""
+        with self._refusing("opened for writing", "ledger-unreadable"):
             if self._make_directory:
                 _make_directories(self.path.parent)
             file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
-        except OSError as error:
-            raise LedgerRefused(
-                "ledger-unreadable", f"the ledger {self.path} cannot be opened for writing: {error.strerror}"
-            ) from error
         try:
             if not stat.S_ISREG(os.fstat(file).st_mode):
                 raise LedgerRefused("ledger-unreadable", f"the ledger {self.path} is not a regular file")
             self._lock(file)
-            yield file
+            yield file, _read(file)
         finally:
             os.close(file)  # and with it the lock
 
@@ -176,13 +168,11 @@ class Ledger:
                     sync_directory(directory.parent)
 
     @contextmanager
-    def _refusing(self, what: str) -> Iterator[None]:
+    def _refusing(self, what: str, reason: str = "ledger-unwritable") -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            raise LedgerRefused(
-                "ledger-unwritable", f"the ledger {self.path} cannot be {what}: {error.strerror}"
-            ) from error
+            raise LedgerRefused(reason, f"the ledger {self.path} cannot be {what}: {error.strerror}") from error
 
 
 def _read(file: int) -> records.Book:

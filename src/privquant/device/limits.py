@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 from privquant.device import spending
 from privquant.device.ledger_format import Answer
-from privquant.device.policy import Rule, covers
+from privquant.device.policy import Rule, ShuffleRule, covers
 from privquant.device.refusals import PolicyRefused
-from privquant.device.shuffle_rule import ShuffleRule
 from privquant.device.spending import Spent, shown, shown_delta
 from privquant.wire import Manifest, fingerprint
 

@@ -10,7 +10,9 @@ A measurement that is not in the policy is refused. For one that is, the policy 
   max_epsilon);
 - answers: how many campaigns may be answered about it at all (default: 1);
 - issuer_key: optionally, the only key whose campaigns are answered: the public key in hex or its fingerprint;
-- shuffle: optionally, a table of limits for shuffled campaigns (`ShuffleRule`). Without it they are refused.
+- shuffle: optionally, a table of limits for shuffled campaigns (`ShuffleRule`). Without it they are refused. For
+  these, max_epsilon and lifetime_epsilon are about the epsilon that holds if the shuffler is honest. If it works
+  with the aggregator, what is left is the epsilon of the coin alone, and that has limits of its own; so has delta.
 
 A policy is this dataclass, or a TOML or JSON file of the same shape; an unknown field or version is refused,
 because a limit that was misspelt is a limit that does not hold.
@@ -28,15 +30,17 @@ from pathlib import Path
 from typing import Any
 
 from privquant.device import spending
-from privquant.device.shuffle_rule import ShuffleRule, check_pinned
 from privquant.domain import Domain, Grid, LogGrid, check_domain, domain_from_dict
 from privquant.errors import InvalidInput
 from privquant.validation import check_count
+from privquant.wire import is_hex
 
 VERSION = 1
 LARGEST_FILE = 1 << 20
 EDGES_AGREE = 1e-12
 """How far an edge of a campaign may lie from the policy's log grid, as a share of it."""
+
+Number = int | float | str | Decimal
 
 
 def default_ledger() -> Path:
@@ -48,12 +52,47 @@ def default_ledger() -> Path:
 
 
 @dataclass(frozen=True, slots=True)
+class ShuffleRule:
+    """The limits for shuffled answers about one measurement.
+
+    max_local_epsilon, lifetime_local_epsilon: of the coin; local answers count in the second too.
+    colluding:    the share of a round that may be fake or on the aggregator's side and the promise still hold.
+    shuffler_key: optionally, the only shuffler that is trusted: its public key in hex or the key's fingerprint.
+    """
+
+    max_local_epsilon: Number
+    max_delta: Number
+    lifetime_local_epsilon: Number | None = None
+    lifetime_delta: Number | None = None
+    colluding: Number = 0.0
+    shuffler_key: str | None = None
+    max_local_units: int = field(init=False, repr=False, compare=False)
+    lifetime_local_units: int = field(init=False, repr=False, compare=False)
+    max_delta_units: int = field(init=False, repr=False, compare=False)
+    lifetime_delta_units: int = field(init=False, repr=False, compare=False)
+    share: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        local = self.max_local_epsilon if self.lifetime_local_epsilon is None else self.lifetime_local_epsilon
+        delta = self.max_delta if self.lifetime_delta is None else self.lifetime_delta
+        for name, units in (
+            ("max_local_units", spending.limit(self.max_local_epsilon, "max_local_epsilon")),
+            ("lifetime_local_units", spending.limit(local, "lifetime_local_epsilon")),
+            ("max_delta_units", spending.delta_limit(self.max_delta, "max_delta")),
+            ("lifetime_delta_units", spending.delta_limit(delta, "lifetime_delta")),
+            ("share", _share(self.colluding)),
+        ):
+            object.__setattr__(self, name, units)
+        _check_pinned(self.shuffler_key, "shuffler_key")
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """The limits for one measurement."""
 
     domain: Domain
-    max_epsilon: int | float | str | Decimal
-    lifetime_epsilon: int | float | str | Decimal | None = None
+    max_epsilon: Number
+    lifetime_epsilon: Number | None = None
     answers: int = 1
     issuer_key: str | None = None
     shuffle: ShuffleRule | None = None
@@ -66,7 +105,7 @@ class Rule:
         lifetime = self.max_epsilon if self.lifetime_epsilon is None else self.lifetime_epsilon
         object.__setattr__(self, "max_units", spending.limit(self.max_epsilon, "max_epsilon"))
         object.__setattr__(self, "lifetime_units", spending.limit(lifetime, "lifetime_epsilon"))
-        check_pinned(self.issuer_key, "issuer_key")
+        _check_pinned(self.issuer_key, "issuer_key")
         if self.shuffle is not None and not isinstance(self.shuffle, ShuffleRule):
             raise InvalidInput(f"shuffle must be a ShuffleRule, got {self.shuffle!r}")
 
@@ -180,6 +219,24 @@ def _fields_of(rule: type[Rule | ShuffleRule]) -> tuple[set[str], set[str]]:
     given = [each for each in fields(rule) if each.init]
     needed = {each.name for each in given if each.default is MISSING}
     return needed, {each.name for each in given} - needed
+
+
+def _check_pinned(key: object, name: str) -> None:
+    """A pinned key is left out, a public key or a fingerprint."""
+    if key is not None and not is_hex(key, 64) and not is_hex(key, 32):
+        raise InvalidInput(
+            f"{name} must be a public key (64 lower-case hex digits) or its fingerprint (32), got {key!r}"
+        )
+
+
+def _share(colluding: object) -> float:
+    try:
+        share = float("" if isinstance(colluding, bool) else colluding)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        share = -1.0
+    if not 0.0 <= share < 1.0:
+        raise InvalidInput(f"colluding must be a share from 0 to below 1, got {colluding!r}")
+    return share
 
 
 def _check_fields(form: Any, what: str, needed: set[str], allowed: set[str]) -> None:

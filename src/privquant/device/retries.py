@@ -14,12 +14,14 @@ from __future__ import annotations
 import re
 import secrets
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from privquant.device.refusals import ServerRefused, TransportRefused, TryLater
+from privquant.device.refusals import NotAnswered, ServerRefused, TransportRefused, TryLater
 from privquant.device.transport import Origin, Response, Transport
 from privquant.errors import InvalidInput
-from privquant.wire import Route, parse_problem, path_of
+from privquant.wire import Route, WireError, parse_problem, path_of
 
 _SECONDS = re.compile(r"[0-9]{1,9}")
 
@@ -92,6 +94,17 @@ class Caller:
         waiting = status == 425 or problem.code in ("campaign-paused", "all-places-taken")
         reason = "not-yet" if waiting else "server-error"
         return TryLater(reason, f"{host} cannot take an answer now: {said}", _seconds(response.retry_after))
+
+
+@contextmanager
+def reading(
+    refusal: type[NotAnswered], reason: str, text: str, fault: type[WireError] = WireError
+) -> Iterator[None]:
+    """An answer that cannot be read within is refused; the refusal says why after the text."""
+    try:
+        yield
+    except fault as error:
+        raise refusal(reason, f"{text}: {error}") from error
 
 
 def _seconds(header: str | None) -> float | None:

@@ -91,13 +91,13 @@ class Transport:
         try:
             connection = idle.pop()
         except IndexError:
-            return self._over(self._new(origin), origin, method, path, body, limit, deadline)
+            return self._over(self._new(origin), method, path, body, limit, deadline)
         try:
-            return self._over(connection, origin, method, path, body, limit, deadline)
+            return self._over(connection, method, path, body, limit, deadline)
         except TryLater as failure:
             if failure.reason != "unreachable":
                 raise
-            return self._over(self._new(origin), origin, method, path, body, limit, deadline)
+            return self._over(self._new(origin), method, path, body, limit, deadline)
 
     def _new(self, origin: Origin) -> _Connection:
         if not origin.secure:
@@ -107,15 +107,9 @@ class Transport:
         return _Connection(origin, self._tls)
 
     def _over(
-        self,
-        connection: _Connection,
-        origin: Origin,
-        method: str,
-        path: str,
-        body: bytes | None,
-        limit: int,
-        deadline: float,
+        self, connection: _Connection, method: str, path: str, body: bytes | None, limit: int, deadline: float
     ) -> Response:
+        origin = connection.origin
         connection.begin(deadline, limit + HEADER_ALLOWANCE)
         headers = {"Accept": MEDIA} if body is None else {"Accept": MEDIA, "Content-Type": MEDIA}
         reusable = False
@@ -169,6 +163,7 @@ class _Connection(http.client.HTTPConnection):
 
     def __init__(self, origin: Origin, tls: ssl.SSLContext | None) -> None:
         super().__init__(origin.host, origin.port)
+        self.origin = origin
         self._context = tls
         self.default_port = 443 if tls is not None else 80  # decides whether Host names the port
         self._deadline = 0.0
@@ -177,20 +172,29 @@ class _Connection(http.client.HTTPConnection):
     def begin(self, deadline: float, most: int) -> None:
         self._deadline = deadline
         self._left = most
-        if self.sock is not None:
-            self.sock.begin(deadline, most)
+
+    def remaining(self) -> float:
+        """Seconds to the deadline."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the deadline has passed")
+        return left
+
+    def received(self, count: int) -> None:
+        self._left -= count
+        if self._left < 0:
+            raise TransportRefused("too-large", "the server sent more header bytes than are allowed")
 
     def connect(self) -> None:
         bare = self._dial()
         try:
             if self._context is not None:
-                bare.settimeout(_remaining(self._deadline))
+                bare.settimeout(self.remaining())
                 bare = self._context.wrap_socket(bare, server_hostname=self.host)
         except BaseException:
             bare.close()
             raise
-        self.sock: Any = _Paced(bare)
-        self.sock.begin(self._deadline, self._left)
+        self.sock: Any = _Paced(bare, self)
 
     def _dial(self) -> socket.socket:
         """The first address that takes the connection; all together must keep the deadline."""
@@ -198,7 +202,7 @@ class _Connection(http.client.HTTPConnection):
         for family, kind, protocol, _, address in socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM):
             bare = socket.socket(family, kind, protocol)
             try:
-                bare.settimeout(_remaining(self._deadline))
+                bare.settimeout(self.remaining())
                 bare.connect(address)
                 bare.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 return bare
@@ -211,27 +215,20 @@ class _Connection(http.client.HTTPConnection):
 class _Paced:
     """The part of a socket http.client uses. Its timeout is what is left of the request, not one a read."""
 
-    def __init__(self, bare: socket.socket) -> None:
+    def __init__(self, bare: socket.socket, connection: _Connection) -> None:
         self._bare = bare
-        self._deadline = 0.0
-        self._left = 0
+        self._connection = connection
         self._readers = 0
         self._closed = False
 
-    def begin(self, deadline: float, most: int) -> None:
-        self._deadline = deadline
-        self._left = most
-
     def sendall(self, data: Any) -> None:
-        self._bare.settimeout(_remaining(self._deadline))
+        self._bare.settimeout(self._connection.remaining())
         self._bare.sendall(data)
 
     def receive_into(self, buffer: memoryview) -> int:
-        self._bare.settimeout(_remaining(self._deadline))
+        self._bare.settimeout(self._connection.remaining())
         count = self._bare.recv_into(buffer)
-        self._left -= count
-        if self._left < 0:
-            raise TransportRefused("too-large", "the server sent more header bytes than are allowed")
+        self._connection.received(count)
         return count
 
     def makefile(self, mode: str) -> io.BufferedReader:
@@ -264,10 +261,3 @@ class _Reader(io.RawIOBase):
         if not self.closed:
             super().close()
             self._paced.reader_closed()
-
-
-def _remaining(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError("the deadline has passed")
-    return left

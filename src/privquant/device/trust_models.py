@@ -4,14 +4,14 @@ In the local model a device trusts nobody with its bit, and the coin alone prote
 with a ticket. In the shuffled model the bit is sealed to the aggregator and mixed by a shuffler: the question is a
 round that the issuer announced. `model_of` says which model a campaign has, and nothing else of a device asks.
 
-A question is checked before the value takes part in anything. It knows what an answer to it costs, and the `Answer`
-that the ledger keeps of either bit. Both bits take the same way.
+A question is checked before the value takes part in anything. It is the pair of what the ledger keeps of a zero and
+of a one. Both are made before the coin is thrown, so that a key which cannot seal is found out in time; one of them
+is ever used. Both bits take the same way.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from privquant import wire
 from privquant.device import limits, spending
@@ -19,25 +19,14 @@ from privquant.device.ledger import Ledger
 from privquant.device.ledger_format import Answer, Shuffled
 from privquant.device.policy import Rule
 from privquant.device.refusals import ManifestRefused, PolicyRefused, QuestionRefused
-from privquant.device.retries import Caller
+from privquant.device.retries import Caller, reading
 from privquant.device.spending import Spent
 from privquant.messages import Guarantee
 from privquant.privacy.coin import Coin
 from privquant.privacy.shuffle_check import keeps
 from privquant.wire import Manifest, fingerprint
 
-
-class Question(NamedTuple):
-    """A threshold, the coin for it, and what an answer costs.
-
-    answers: what the ledger keeps of a zero and of a one. Both are made before the coin is thrown, so that a key
-    which cannot seal is found out in time; one of them is ever used.
-    """
-
-    threshold: int
-    coin: int
-    costs: Spent
-    answers: tuple[Answer, Answer]
+Question = tuple[Answer, Answer]
 
 
 class LocalModel:
@@ -64,20 +53,16 @@ class LocalModel:
         """The question for this token."""
         manifest = self.manifest
         response = caller.call(wire.QUERY, campaign, wire.query_request(token))
-        try:
+        with reading(QuestionRefused, "question-malformed", "the question cannot be read"):
             ticket = wire.Ticket.parse(response.body)
-        except wire.WireError as error:
-            raise QuestionRefused("question-malformed", f"the question cannot be read: {error}") from error
         # The last index is no threshold: everybody's value is at most the largest.
         if not 0 <= ticket.threshold <= manifest.domain.size - 2:
             raise QuestionRefused(
                 "threshold",
                 f"threshold {ticket.threshold} is outside the domain's 0 .. {manifest.domain.size - 2}",
             )
-        coin = manifest.flip_threshold
-        asked = (manifest.measurement, campaign, coin, ticket.threshold)
-        zero, one = (Answer(*asked, bit, token, ticket.ticket) for bit in (0, 1))
-        return Question(ticket.threshold, coin, spending.local(coin), (zero, one))
+        asked = (manifest.measurement, campaign, manifest.flip_threshold, ticket.threshold)
+        return Answer(*asked, 0, token, ticket.ticket), Answer(*asked, 1, token, ticket.ticket)
 
     def policy_table(self) -> str:
         """What a policy that allows this campaign needs beside the rule, in TOML."""
@@ -135,21 +120,16 @@ class ShuffledModel:
         return batch
 
     def most_spent(self) -> Spent:
-        return self._costs(self.manifest.flip_threshold)
-
-    def _costs(self, coin: int) -> Spent:
-        return spending.shuffled(self.manifest.epsilon, self.terms.delta, coin)
+        return spending.shuffled(self.manifest.epsilon, self.terms.delta, self.manifest.flip_threshold)
 
     def ask(self, rule: Rule, campaign: str, token: str, caller: Caller, ledger: Ledger) -> Question:
         response = caller.call(wire.ROUND_QUERY, campaign, wire.query_request(token))
-        try:
+        forged = "the round was not announced by the issuer like this"
+        with (
+            reading(QuestionRefused, "question-malformed", "the question cannot be read"),
+            reading(QuestionRefused, "announcement-forged", forged, wire.SignatureError),
+        ):
             found = wire.RoundAnswer.parse(response.body, self.manifest)
-        except wire.SignatureError as error:
-            raise QuestionRefused(
-                "announcement-forged", f"the round was not announced by the issuer like this: {error}"
-            ) from error
-        except wire.WireError as error:
-            raise QuestionRefused("question-malformed", f"the question cannot be read: {error}") from error
         round, threshold = found.announcement.round, found.announcement.threshold
         other = ledger.note_round(campaign, (*found.earlier, threshold))
         if other is not None:
@@ -160,25 +140,13 @@ class ShuffledModel:
             )
         batch = self.check_round(round, limits.shuffle_rule(rule).share)
         coin = self.terms.rounds[round].coin
-        costs = self._costs(coin)
+        costs = spending.shuffled(self.manifest.epsilon, self.terms.delta, coin)
         asked = (self.manifest.measurement, campaign, coin, threshold)
-        more = (
-            Shuffled(round, sealed, self.terms.address, costs.epsilon, costs.delta, batch)
-            for sealed in self._sealed(campaign, round, threshold)
-        )
-        zero, one = (Answer(*asked, bit, token, "", shuffled=each) for bit, each in enumerate(more))
-        return Question(threshold, coin, costs, (zero, one))
-
-    def _sealed(self, campaign: str, round: int, threshold: int) -> tuple[str, str]:
-        """A zero and a one, sealed to the aggregator as answers to this question."""
-        info = wire.report_info(campaign, round, threshold, self.terms.rounds[round].coin)
-        try:
-            zero, one = (wire.sealed_to_wire(wire.seal(bit, self.terms.seal, info)) for bit in (0, 1))
-        except wire.WireError as error:
-            raise ManifestRefused(
-                "manifest-malformed", f"nothing can be sealed to the campaign: {error}"
-            ) from error
-        return zero, one
+        info = wire.report_info(campaign, round, threshold, coin)
+        with reading(ManifestRefused, "manifest-malformed", "nothing can be sealed to the campaign"):
+            sealed = [wire.sealed_to_wire(wire.seal(bit, self.terms.seal, info)) for bit in (0, 1)]
+        more = [Shuffled(round, each, self.terms.address, costs.epsilon, costs.delta, batch) for each in sealed]
+        return Answer(*asked, 0, token, "", shuffled=more[0]), Answer(*asked, 1, token, "", shuffled=more[1])
 
     def policy_table(self) -> str:
         """It allows the shuffler, the delta, and the most honest coin if the shuffler is not honest."""
@@ -207,9 +175,6 @@ class ShuffledModel:
         )
 
 
-TrustModel = LocalModel | ShuffledModel
-
-
-def model_of(manifest: Manifest) -> TrustModel:
+def model_of(manifest: Manifest) -> LocalModel | ShuffledModel:
     """The trust model of a campaign."""
     return LocalModel(manifest) if manifest.shuffle is None else ShuffledModel(manifest)

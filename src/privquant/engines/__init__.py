@@ -9,8 +9,8 @@ implements, `kept_partition` the one implementation of what a partition promises
 
 from privquant.engines.executors import executor_at as executor_at
 from privquant.engines.kept_partition import KeptPartition as KeptPartition
-from privquant.engines.one_user import OneUser as OneUser
 from privquant.engines.partitions import Answered as Answered
+from privquant.engines.partitions import OneUser as OneUser
 from privquant.engines.partitions import Partition as Partition
 from privquant.engines.partitions import PartitionedPopulation as PartitionedPopulation
 from privquant.engines.partitions import Signs as Signs

@@ -1,13 +1,7 @@
 """Users in partitions: what the holder of some rows does, and how a driver asks all of them as one population.
 
 Each row of a partition is a user. Whoever holds the partition throws the coins beside the data; only randomized
-counts leave it. A partition has three methods:
-
-    open(campaign)                     how many users it has for this campaign: those whom nobody has asked yet
-    answer(campaign, number, asked)    randomized counts of one round, for pairs (question, how many users)
-    kept()                             what it wrote down: who was asked what, without the answers
-
-and keeps four promises, whatever is repeated, killed or restarted:
+counts leave it. A `Partition` keeps four promises, whatever is repeated, killed or restarted:
 
 - no user is asked twice, ever: a second campaign gets those that are left;
 - a round's questions are written down before they are answered; asked again, the same round gets the very same
@@ -31,9 +25,18 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from privquant.device import spending
+from privquant.device.answer_states import Event
+from privquant.device.client import respond
+from privquant.device.ledger import Ledger
+from privquant.device.ledger_format import Answer
+from privquant.device.limits import check_budget, check_coin
+from privquant.device.policy import Policy
+from privquant.device.refusals import PolicyRefused
 from privquant.domain import Domain
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.messages import AnyQuery, Query, TreeQuery
+from privquant.privacy.coin import Coin
 from privquant.protocols.base import Protocol as AnyProtocol
 from privquant.protocols.base import ThresholdProtocol
 from privquant.protocols.tree.hierarchical import Hierarchical
@@ -111,13 +114,72 @@ class Partition(Protocol):
     """What another engine implements for its own kind of partition (a table's shard, a file, a node)."""
 
     def open(self, campaign: str) -> int:
-        """How many users there are for this campaign: the same number whenever it is asked again."""
+        """How many users it has for this campaign, whom nobody had asked: the same number when asked again."""
 
     def answer(self, campaign: str, number: int, asked: Asked) -> list[Reply]:
-        """The answers of one round, a reply for each question; fewer users than asked where no more are left."""
+        """Randomized counts of one round, a reply a question; fewer users than asked where no more are left."""
 
     def kept(self) -> list[dict[str, Any]]:
-        """What was written down, round by round."""
+        """What it wrote down, round by round: who was asked what, without the answers."""
+
+
+class OneUser:
+    """A partition of one: a person's device whose questions come by another carrier than HTTP.
+
+    Policy and ledger are the device's own, in the same file: the bit is drawn once, is on disk before it leaves,
+    counts towards the same sums, and a question for a campaign that was answered gets the same bit or none.
+
+    value:       clamped to the domain of the policy's rule.
+    measurement: what the value is, by the policy's name for it.
+    """
+
+    def __init__(self, value: float, policy: Policy, measurement: str) -> None:
+        rule = policy.measurements.get(measurement)
+        if rule is None:
+            raise InvalidInput(f"the policy has no measurement {measurement!r}, so nothing is said about it")
+        self._rule = rule
+        self._name = measurement
+        self._index = rule.domain.index(value)
+        self._ledger = Ledger(policy.ledger)
+
+    def open(self, campaign: str) -> int:
+        """1 if this person will answer the campaign or has answered it, else 0."""
+        so_far = self._ledger.answers(self._name)
+        if any(answer.campaign == campaign for answer in so_far):
+            return 1
+        try:
+            most = spending.Spent(self._rule.max_units, 0, self._rule.max_units)
+            check_budget(self._rule, campaign, self._name, most, so_far)
+        except PolicyRefused:
+            return 0
+        return 1
+
+    def answer(self, campaign: str, number: int, asked: Asked) -> list[Reply]:
+        [(query, count)] = asked if len(asked) == 1 else [(None, 0)]
+        if not isinstance(query, Query) or count != 1:
+            raise PartitionRefused("one person is asked one threshold question at most")
+        check_coin(self._rule, query.coin)
+        check_threshold(query, self._rule.domain)
+
+        def throw(so_far: Sequence[Answer]) -> Answer:
+            check_budget(self._rule, campaign, self._name, spending.local(query.coin), so_far)
+            bit = respond(Coin(query.coin), self._index, query.threshold)
+            return Answer(self._name, campaign, query.coin, query.threshold, bit, "", str(number))
+
+        drawn = self._ledger.prepare(self._name, campaign, throw)
+        if (drawn.threshold, drawn.coin, drawn.ticket) != (query.threshold, query.coin, str(number)):
+            raise PartitionRefused(
+                f"campaign {campaign!r} was answered here before, to another question; nothing more is said"
+            )
+        self._ledger.advance(drawn, Event.SEND)  # synced: from here on this bit may have left
+        return [Answered(query, 1, 1, drawn.bit)]
+
+    def kept(self) -> list[dict[str, Any]]:
+        return [
+            {"campaign": answer.campaign, "round": int(answer.ticket), "threshold": answer.threshold}
+            for answer in self._ledger.answers(self._name)
+            if answer.ticket.isdecimal()
+        ]
 
 
 class PartitionedPopulation:
@@ -128,7 +190,11 @@ class PartitionedPopulation:
 
     def __init__(self, partitions: Sequence[Partition], *, campaign: str) -> None:
         self._partitions = tuple(partitions)
-        self.campaign = check_campaign(campaign)
+        if not isinstance(campaign, str) or not 0 < len(campaign) <= 200 or not campaign.isprintable():
+            raise InvalidInput(
+                f"a campaign is named by a text of 1 to 200 printable characters, got {campaign!r:.80}"
+            )
+        self.campaign = campaign
         self._number = 0
         self._left = np.array(self._open_all(), np.int64)
         if not self._left.sum():
@@ -212,12 +278,6 @@ def check_threshold(query: Query, domain: Domain) -> None:
         raise PartitionRefused(
             f"a threshold lies in 0 .. {domain.size - 2} (domain indices), got {query.threshold!r}"
         )
-
-
-def check_campaign(campaign: object) -> str:
-    if not isinstance(campaign, str) or not campaign or len(campaign) > 200 or not campaign.isprintable():
-        raise InvalidInput(f"a campaign is named by a text of 1 to 200 printable characters, got {campaign!r:.80}")
-    return campaign
 
 
 def _drawn(rng: np.random.Generator, left: NDArray[np.int64], count: int) -> NDArray[np.int64]:

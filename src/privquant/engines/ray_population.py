@@ -22,9 +22,9 @@ from typing import Any
 from privquant.columns import to_indices
 from privquant.device.policy import Rule
 from privquant.domain import Domain, given_domain
+from privquant.engines.executors import ray_module
 from privquant.engines.kept_partition import KeptPartition
 from privquant.engines.partitions import Asked, Partition, PartitionedPopulation, PartitionRefused, Reply
-from privquant.engines.ray_executor import ray_module
 from privquant.errors import InvalidInput, PrivquantError
 
 
@@ -195,7 +195,7 @@ def _of_block(block: Any, folder: Path, column: str, rule: Rule, missing: str) -
     indices = to_indices(table.column(column), rule.domain, missing=missing).indices
     digest = hashlib.sha256(indices.tobytes()).hexdigest()
     place = folder / digest[:32]
-    made = KeptPartition.of_indices(indices, digest=digest, folder=place, column=column, rule=rule)
+    made = KeptPartition(indices, digest=digest, folder=place, column=column, rule=rule)
     # Held as long as this process lives: a second block of the same content would take the first one's users.
     lock = os.open(place / "held", os.O_RDWR | os.O_CREAT, 0o600)
     try:

@@ -2,20 +2,15 @@
 
     form      canonical JSON, numbers, tokens, keys
     signing   signatures over labelled bytes
-    manifest  what a campaign asks; immutable, id = hash
-    envelope  the manifest as it is served: signed, and accepted by its shuffler
-    invite    the URL a person gets; its fragment is never sent
-    routes    the addresses of a campaign
-    exchange  query, claim, report and their answers
-    problems  refusals
+    manifest  what a campaign asks; immutable, id = hash; served signed, and accepted by its shuffler
+    routes    the addresses of a campaign, and the invite: the URL a person gets
+    exchange  query, claim, report and their answers; refusals
 
 and for campaigns in shuffle mode
 
     shuffle_terms  what their manifests add: rounds, shuffler, seal key
     sealing        the sealed bit
-    announcement   the signed question of a round, and the chain of them
-    shuffled       device and shuffler
-    batches        shuffler and aggregator
+    rounds         the signed question of a round, the chain of them, and its batch
 
 All their names are here too, but those of `signing`, which only these modules need.
 Standard library and `cryptography` only: this runs on the device. The text form of all this is docs/wire.md.
@@ -25,15 +20,10 @@ Standard library and `cryptography` only: this runs on the device. The text form
 
 from __future__ import annotations
 
-from privquant.wire.announcement import *
-from privquant.wire.batches import *
-from privquant.wire.envelope import *
 from privquant.wire.exchange import *
 from privquant.wire.form import *
-from privquant.wire.invite import *
 from privquant.wire.manifest import *
-from privquant.wire.problems import *
+from privquant.wire.rounds import *
 from privquant.wire.routes import *
 from privquant.wire.sealing import *
 from privquant.wire.shuffle_terms import *
-from privquant.wire.shuffled import *

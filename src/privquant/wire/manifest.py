@@ -2,6 +2,10 @@
 
 It never changes: its id is the SHA-256 of its canonical JSON and it is signed with Ed25519. An unknown field or
 version is an error, never ignored. Version 1 is the local trust model, version 2 the shuffled one.
+
+It is served in an envelope, signed by its issuer and, in shuffle mode, accepted by its shuffler, who signs the id
+of a campaign that it has agreed to shuffle, under the key that the manifest names. Without it an issuer could name
+a shuffler who knows nothing of the campaign, and be it itself. A device takes a shuffled campaign only with both.
 """
 
 from __future__ import annotations
@@ -12,20 +16,28 @@ import secrets
 from dataclasses import dataclass, fields
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from privquant.domain import Domain, Grid, check_domain, domain_from_dict
 from privquant.errors import InvalidInput
 from privquant.privacy.coin import check_flip_threshold, flip_threshold
 from privquant.validation import check_epsilon, check_probability, check_quantiles
+from privquant.wire import signing
 from privquant.wire.form import (
+    MAX_MANIFEST,
     SAFE_INTEGER,
     SHUFFLED_VERSION,
     VERSION,
+    SignatureError,
     TrustError,
     WireError,
     canonical,
     check_hash,
     exact_fields,
+    fingerprint,
     is_hex,
+    parse_json,
+    public_key_of,
     real_from_wire,
     real_to_wire,
     whole_from_wire,
@@ -33,9 +45,11 @@ from privquant.wire.form import (
     whole_to_wire,
 )
 from privquant.wire.shuffle_terms import RoundTerms, Shuffle
+from privquant.wire.signing import check_signature, sign
 
 MAX_EDGES = 10_000
 MAX_WAVES = 10_000
+_LABELS = {VERSION: signing.MANIFEST_1, SHUFFLED_VERSION: signing.MANIFEST_2}
 
 _MEASUREMENT = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,49}")
@@ -120,11 +134,6 @@ class Manifest:
         """Every coin that a device may be told to throw, by its flip threshold."""
         return tuple(row.coin for row in self.rounds) or (self.flip_threshold,)
 
-    @property
-    def acceptors(self) -> tuple[str, ...]:
-        """The keys of those who must have accepted the campaign beside its issuer: its shuffler's, or none."""
-        return () if self.shuffle is None else (self.shuffle.key,)
-
     def to_dict(self) -> dict[str, Any]:
         if self.shuffle is None:
             trust = {"flip_threshold": whole_to_wire(self.flip_threshold), "trust": {"model": self.trust}}
@@ -158,9 +167,7 @@ class Manifest:
     @classmethod
     def from_dict(cls, form: Any) -> Manifest:
         names = {f.name for f in fields(cls)} - {"options", "shuffle"}
-        version = form.get("version") if isinstance(form, dict) else VERSION
-        if type(version) is not int or version not in (VERSION, SHUFFLED_VERSION):
-            raise _unknown_version(version)
+        version = _check_version(form.get("version") if isinstance(form, dict) else VERSION)
         if version == SHUFFLED_VERSION:
             names -= {"flip_threshold"}
         exact_fields(form, names, "manifest")
@@ -194,8 +201,10 @@ class Manifest:
         )
 
 
-def _unknown_version(version: Any) -> WireError:
-    return WireError(f"manifest version {version!r:.40} is unknown; this reads {VERSION} and {SHUFFLED_VERSION}")
+def _check_version(version: Any) -> int:
+    if type(version) is not int or version not in (VERSION, SHUFFLED_VERSION):
+        raise WireError(f"manifest version {version!r:.40} is unknown; this reads {VERSION} and {SHUFFLED_VERSION}")
+    return version
 
 
 def _check_model(trust: Any, wanted: str) -> None:
@@ -205,8 +214,7 @@ def _check_model(trust: Any, wanted: str) -> None:
 
 
 def _check_manifest(m: Manifest) -> None:
-    if type(m.version) is not int or m.version not in (VERSION, SHUFFLED_VERSION):
-        raise _unknown_version(m.version)
+    _check_version(m.version)
     if not isinstance(m.measurement, str) or not _MEASUREMENT.fullmatch(m.measurement):
         raise WireError(
             f"measurement is a name of 1 to 100 of a-z 0-9 . _ -, starting with a letter or digit, "
@@ -249,15 +257,12 @@ def _check_manifest(m: Manifest) -> None:
 
 
 def _check_trust(m: Manifest) -> None:
-    if m.version == VERSION:
-        if m.flip_threshold != flip_threshold(m.epsilon):
-            raise WireError(
-                f"flip_threshold {m.flip_threshold} is not the coin of epsilon {m.epsilon!r}, "
-                f"which is {flip_threshold(m.epsilon)}"
-            )
-        _check_model({"model": m.trust}, "local")
-    else:
-        _check_model({"model": m.trust}, "shuffle")
+    if m.version == VERSION and m.flip_threshold != flip_threshold(m.epsilon):
+        raise WireError(
+            f"flip_threshold {m.flip_threshold} is not the coin of epsilon {m.epsilon!r}, "
+            f"which is {flip_threshold(m.epsilon)}"
+        )
+    _check_model({"model": m.trust}, "local" if m.version == VERSION else "shuffle")
     if (m.shuffle is None) != (m.version == VERSION):
         raise WireError("a manifest has rounds, a shuffler and a seal key in version 2, and in no other")
     if m.shuffle is not None and m.flip_threshold != m.shuffle.most_honest_coin:
@@ -277,3 +282,61 @@ def terms_of(manifest: Manifest) -> Shuffle:
 
 def new_nonce() -> str:
     return secrets.token_hex(16)
+
+
+def sign_manifest(manifest: Manifest, key: Ed25519PrivateKey) -> bytes:
+    """The envelope {"manifest": .., "signature": ..} as canonical JSON."""
+    if public_key_of(key) != manifest.issuer:
+        raise InvalidInput("the manifest names another issuer than the key that is to sign it")
+    signature = sign(_LABELS[manifest.version], manifest.to_bytes(), key)
+    return canonical({"manifest": manifest.to_dict(), "signature": signature})
+
+
+def accept_manifest(envelope: bytes, key: Ed25519PrivateKey, *, campaign_id: str, key_fingerprint: str) -> bytes:
+    """The envelope that a shuffler serves: the issuer's, with the shuffler's "accepted" in it."""
+    manifest = open_issued(envelope, campaign_id=campaign_id, key_fingerprint=key_fingerprint)
+    if public_key_of(key) != terms_of(manifest).key:
+        raise InvalidInput("the manifest names another shuffler than the key that is to accept it")
+    accepted = sign(signing.ACCEPTED, bytes.fromhex(manifest.id), key)
+    return canonical(parse_json(envelope, MAX_MANIFEST) | {"accepted": accepted})
+
+
+def open_envelope(body: bytes, *, campaign_id: str, key_fingerprint: str) -> Manifest:
+    """The manifest of an envelope, if it is the one named and signed by the key named; else WireError.
+
+    This is how a device reads: a campaign in shuffle mode must have been accepted by its shuffler.
+    """
+    form = _form(body)
+    manifest = _open(form, campaign_id, key_fingerprint, accepted="accepted" in form)
+    if manifest.shuffle is not None:
+        accepted, key = form.get("accepted"), manifest.shuffle.key
+        check_signature(signing.ACCEPTED, bytes.fromhex(manifest.id), accepted, key, "shuffler's acceptance")
+    return manifest
+
+
+def open_issued(body: bytes, *, campaign_id: str, key_fingerprint: str) -> Manifest:
+    """The manifest of an envelope as its issuer signed it: how a shuffler reads a campaign that it is to accept."""
+    return _open(_form(body), campaign_id, key_fingerprint, accepted=False)
+
+
+def _form(body: bytes) -> dict[str, Any]:
+    form = parse_json(body, MAX_MANIFEST)
+    if not isinstance(form, dict):
+        raise WireError(f"an envelope is a JSON object, got {type(form).__name__}")
+    return form
+
+
+def _open(form: dict[str, Any], campaign_id: str, key_fingerprint: str, *, accepted: bool) -> Manifest:
+    exact_fields(form, ("manifest", "signature", *(("accepted",) if accepted else ())), "message")
+    manifest = Manifest.from_dict(form["manifest"])
+    if manifest.id != campaign_id:
+        raise SignatureError(f"the manifest's hash is {manifest.id}, the invite names {campaign_id}")
+    if fingerprint(manifest.issuer) != key_fingerprint:
+        raise SignatureError(
+            f"the manifest's issuer has the fingerprint {fingerprint(manifest.issuer)}, "
+            f"the invite names {key_fingerprint}"
+        )
+    if accepted and manifest.shuffle is None:
+        raise WireError("a campaign in the local trust model has no shuffler to accept it")
+    check_signature(_LABELS[manifest.version], manifest.to_bytes(), form["signature"], manifest.issuer, "manifest")
+    return manifest

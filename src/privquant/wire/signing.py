@@ -33,17 +33,15 @@ def check_signature(label: bytes, body: bytes, signature: Any, public_key: str, 
         raise SignatureError(f"the {what}'s signature does not verify") from error
 
 
-def signed_form(
-    label: bytes, name: str, form: dict[str, Any], key: Ed25519PrivateKey, owner: str
-) -> dict[str, Any]:
-    """{name: form, "signature": ..}; `owner` is the public key a reader will hold it against."""
+def signed_bytes(label: bytes, name: str, form: dict[str, Any], key: Ed25519PrivateKey, owner: str) -> bytes:
+    """{name: form, "signature": ..} as canonical JSON; `owner` is the public key a reader will hold it against."""
     if public_key_of(key) != owner:
         raise InvalidInput(f"the manifest names another key than the one that is to sign this {name}")
-    return {name: form, "signature": sign(label, canonical(form), key)}
+    return canonical({name: form, "signature": sign(label, canonical(form), key)})
 
 
 def open_signed(label: bytes, name: str, envelope: Any, public_key: str) -> Any:
-    """What `signed_form` signed, not yet read any further; `SignatureError` if the key did not sign it."""
+    """What `signed_bytes` signed, not yet read any further; `SignatureError` if the key did not sign it."""
     exact_fields(envelope, (name, "signature"), f"signed {name}")
     check_signature(label, canonical(envelope[name]), envelope["signature"], public_key, name)
     return envelope[name]
