@@ -15,9 +15,7 @@ from scipy import stats
 from privquant.domain import Integers
 from privquant.errors import InvalidInput
 from privquant.lab.engine import naive, simulate_by_asking, simulator, tree
-from privquant.lab.engine.tree import whole as tree_whole
-from privquant.lab.engine.tree.lazy import lazy_trees
-from privquant.lab.engine.tree.whole import binomial_table, whole_trees
+from privquant.lab.engine.tree import binomial_table, lazy_trees, whole_trees
 from privquant.lab.populations import Users
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import Schedule
@@ -218,11 +216,11 @@ def test_the_kernels_do_what_their_plain_twins_do(size, branching):
         values = rng.normal(0, 0.3, offsets[-1])
         levels = [values[a:b] for a, b in zip(offsets, offsets[1:], strict=False)]
         wanted = closest_coin(prefixes(shape, levels), float(levels[0].sum()), q)
-        assert tree_whole._closest(values, offsets, branching, q, np.empty(size)) == wanted
+        assert tree._closest(values, offsets, branching, q, np.empty(size)) == wanted
     _, cdf = binomial_table(900, 0.26)
     uniforms, found = rng.random(5000), np.empty(5000)
     guide = np.searchsorted(cdf, np.arange(1024) / 1024, side="right")
-    tree_whole._invert(uniforms, cdf, guide, np.arange(cdf.size, dtype=float), found)
+    tree._invert(uniforms, cdf, guide, np.arange(cdf.size, dtype=float), found)
     assert (found == np.searchsorted(cdf, uniforms, side="right")).all()
 
 
@@ -231,7 +229,7 @@ def test_without_numba_the_law_is_the_same(monkeypatch):
     setting = Setting(300, 60, 60, options={"answer": "argmin"})
     template, sample, rng = setting.template(Hierarchical), setting.sample(), np.random.default_rng(9)
     compiled = whole_trees(template, sample, 1000, rng, draw="empirical")
-    monkeypatch.setattr(tree_whole, "HAVE_NUMBA", False)
+    monkeypatch.setattr(tree, "HAVE_NUMBA", False)
     plain = whole_trees(template, sample, 1000, rng, draw="empirical")
     assert p_value(compiled, plain, 300) > FALSE_ALARM
 
