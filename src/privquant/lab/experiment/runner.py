@@ -12,22 +12,25 @@ Promises:
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, TextIO
 
 import numpy as np
 
 from privquant.errors import InvalidInput
 from privquant.lab.experiment.cell import Cell
-from privquant.lab.experiment.journal import Journal
 from privquant.lab.experiment.outcome import Outcome, joined
 from privquant.lab.experiment.pool import Job, results
-from privquant.lab.experiment.progress import bar
-from privquant.lab.experiment.results import ALPHAS, Results
-from privquant.lab.experiment.tables import check_table_path, versions
+from privquant.lab.experiment.results import ALPHAS, Results, check_table_path, versions
 from privquant.validation import check_count, check_probability
+
+_FORMAT = 2  # of the journal
 
 
 def run_cells(
@@ -92,7 +95,7 @@ def run_seeded(
         )
     ]
     parts: dict[int, dict[int, Outcome]] = {}
-    with bar(progress, len(jobs), len(wanted), len(done)) as advance:
+    with _bar(progress, len(jobs), len(wanted), len(done)) as advance:
         for job, part in results(todo, jobs, workers=processes, executor=executor):
             cell = todo[job.cell]
             blocks = parts.setdefault(job.cell, {})
@@ -104,3 +107,90 @@ def run_seeded(
                     journal.add(cell, done[cell.run])
             advance(finished)
     return done
+
+
+class Journal:
+    """Finished cells of the run that writes to `path`: one line each, appended and synced as it finishes.
+
+    A run that is killed at any moment loses only the cells it was in the middle of. A last line cut short by the
+    kill is dropped; any other damage, or a journal of another run (seed or versions differ), is refused.
+    """
+
+    def __init__(self, path: Path, header: Mapping[str, Any], *, resume: bool) -> None:
+        self.path = path
+        self._header = {"format": _FORMAT, **header}
+        self.finished: dict[tuple[str, int], Outcome] = {}
+        if path.exists():
+            if not resume:
+                raise InvalidInput(
+                    f"{path} holds finished cells of an interrupted sweep: say resume (--resume) to go on with it, "
+                    "or delete it to start anew"
+                )
+            self._read()
+        self._file: TextIO = path.open("a", encoding="utf-8")
+        if path.stat().st_size == 0:
+            self._append(self._header)
+
+    def add(self, cell: Cell, outcome: Outcome) -> None:
+        self.finished[cell.run] = outcome
+        self._append({"cell": cell.key, **outcome.to_dict()})
+
+    def close(self) -> None:
+        self._file.close()
+
+    def remove(self) -> None:
+        """The run is finished and its results are written."""
+        self.close()
+        self.path.unlink(missing_ok=True)
+
+    def _append(self, record: Mapping[str, Any]) -> None:
+        self._file.write(json.dumps(record) + "\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def _read(self) -> None:
+        text = self.path.read_text(encoding="utf-8")
+        whole = text.rfind("\n") + 1
+        if whole < len(text):
+            os.truncate(self.path, len(text[:whole].encode()))
+        lines = text[:whole].splitlines()
+        if not lines:
+            return
+        try:
+            header, *records = (json.loads(line) for line in lines)
+        except ValueError as error:
+            raise InvalidInput(f"{self.path} is damaged and cannot be resumed: {error}") from error
+        if header != self._header:
+            changed = sorted(k for k in {*header, *self._header} if header.get(k) != self._header.get(k))
+            raise InvalidInput(
+                f"{self.path} is of another sweep: "
+                + ", ".join(f"{k} was {header.get(k)!r}, is now {self._header.get(k)!r}" for k in changed)
+            )
+        for record in records:
+            self.finished[record["cell"], len(record["answers"])] = Outcome.from_dict(record)
+
+
+@contextmanager
+def _bar(shown: bool, blocks: int, cells: int, kept: int) -> Iterator[Callable[[bool], None]]:
+    """A progress bar with the time left, on standard error; nothing is shown where rich is not installed.
+
+    Gives what is called after every block, with whether it finished a cell. kept: cells that were finished before.
+    """
+    if not shown or find_spec("rich") is None:
+        yield lambda finished: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
+
+    text = "{task.description}", BarColumn(), MofNCompleteColumn(), "blocks"
+    columns = *text, TimeElapsedColumn(), "left", TimeRemainingColumn()
+    done = kept
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(f"{kept} of {cells} cells", total=blocks)
+
+        def advance(finished: bool) -> None:
+            nonlocal done
+            done += finished
+            progress.update(task, advance=1, description=f"{done} of {cells} cells")
+
+        yield advance
