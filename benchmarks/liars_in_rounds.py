@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import argparse
 
+import measure  # noqa: F401 - it puts `studies` on the path
 import numpy as np
 
 from privquant.domain import Integers
-from privquant.lab.attack import Attack
 from privquant.lab.engine.isotonic import outcomes
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import Schedule
@@ -23,6 +23,7 @@ from privquant.lab.shapes import shape
 from privquant.privacy.poisoning import shift
 from privquant.protocols.isotonic.contradiction import ALARM, beyond
 from privquant.protocols.isotonic.protocol import Isotonic
+from studies.attack import Attack
 
 SIZE = 10**4
 USERS = 2_400

@@ -11,15 +11,16 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
+import measure  # noqa: F401 - it puts `studies` on the path
 import numpy as np
 from numpy.typing import NDArray
 
 from privquant.domain import Integers
-from privquant.lab.attack import Attack
 from privquant.lab.engine.isotonic import outcomes
 from privquant.lab.sample import Sample
 from privquant.lab.shapes import shape
 from privquant.protocols.isotonic.protocol import Isotonic
+from studies.attack import Attack
 
 SIZE = 10**6
 EPSILON = 1.0

@@ -10,7 +10,6 @@ from scipy.stats import ks_2samp
 from privquant._numba import compiled
 from privquant.domain import Integers
 from privquant.errors import ProtocolError
-from privquant.lab.attack import Attack, UsersAndLiars
 from privquant.lab.engine.isotonic import outcomes
 from privquant.lab.run import drive, run
 from privquant.lab.sample import Sample
@@ -45,6 +44,7 @@ from privquant.protocols.isotonic.prior import Search
 from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.protocols.isotonic.table import add_counts, new_table
 from privquant.protocols.registry import from_state
+from studies.attack import Attack, UsersAndLiars
 
 SIZE = 10**6
 

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from typing import Any
+from typing import Protocol as Interface
 
 import numpy as np
 
-from privquant.arrays import Ints
-from privquant.lab.attack import Attack, UsersAndLiars
+from privquant.arrays import Flags, Ints
 from privquant.lab.populations import population_of
 from privquant.lab.run import drive
 from privquant.lab.sample import Sample
@@ -33,8 +34,26 @@ _ENGINES = {
     "isotonic": "privquant.lab.engine.isotonic",
 }
 
-
 Simulate = Callable[..., Ints]
+
+
+class Attack(Interface):
+    """Liars in a simulated run: `bit` is what each of them reports, unless they answer by a fake value;
+    `withheld` is whether their reports come after all others. `studies.attack` has one."""
+
+    @property
+    def bit(self) -> int: ...
+    @property
+    def withheld(self) -> bool: ...
+
+    def value(self, sample: Sample) -> int | None:
+        """The index of the fake value among these data."""
+
+    def liars(self, users: int, rng: np.random.Generator) -> Flags:
+        """For each user in the order of asking, whether it is a liar."""
+
+    def among(self, sample: Sample, users: int, rng: np.random.Generator) -> Any:
+        """The population of a run with these liars; its `late()` has the reports that were withheld."""
 
 
 def simulator(template: Protocol, draw: str = "empirical", schedule: Schedule = SUGGESTED) -> Simulate:
@@ -64,7 +83,7 @@ def simulate_by_asking(
     for trial in range(trials):
         protocol = template.fresh()
         if attack is not None:
-            lying = UsersAndLiars(sample, attack, template.users, rng)
+            lying = attack.among(sample, template.users, rng)
             drive(protocol, lying, schedule)
             protocol.tell(lying.late())
         else:

@@ -5,7 +5,7 @@ binomials for the coin (`samplers`). What is asked and answered is decided by th
 calls (`protocols.isotonic.allocation`), in the same order, so the two cannot differ.
 
 The schedule is the run's: a list of rounds, or a number of users in flight; a template with fixed rounds (the
-shuffle model) brings its own. Some of the users may be liars (`lab.attack`).
+shuffle model) brings its own. Some of the users may be liars.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from privquant._numba import compiled, njit
 from privquant.arrays import Ints
-from privquant.lab.attack import Attack
+from privquant.lab.engine import Attack
 from privquant.lab.engine.samplers import binomial
 from privquant.lab.engine.unasked import Unasked, at_most, draw, fill, new_list, new_tree
 from privquant.lab.populations import OutOfUsers
@@ -64,7 +64,8 @@ class Outcomes(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """One trial's world: the users by count, and the rounds they are asked in, each with the row of its coin.
+    """One trial's world: the search and its plan, the users by count, and the rounds they are asked in, each with
+    the row of its coin.
 
     liars:     how many of the first 0, 1, .. users asked are liars; a single 0 if none is.
     lie:       the bit they send, or -1: the answer to a fake value, through the coin.
@@ -73,6 +74,8 @@ class _Run(NamedTuple):
     flight:    users asked before the first is heard; 0 in rounds.
     """
 
+    search: Search
+    plan: RunPlan
     values: Ints
     cumulative: Ints
     users: int
@@ -129,7 +132,10 @@ def outcomes(
     order = sorted(template.coins())
     sizes = _sizes(template, schedule)
     fake = None if attack is None else attack.value(sample)
+    search, plan = template.search, template.run_plan
     run = _Run(
+        search,
+        plan,
         sample.values,
         sample.cumulative,
         template.users,
@@ -143,12 +149,12 @@ def outcomes(
         attack is not None and attack.withheld and template.rounds is None,
         flight,
     )
-    quantiles, roles = len(template.quantiles), template.run_plan.roles
-    anchors = ANCHOR_PLACES if template.run_plan.epochs > 0 else 0
+    quantiles, roles = len(template.quantiles), plan.roles
+    anchors = ANCHOR_PLACES if plan.epochs > 0 else 0
     points = roles * quantiles * ((SPREAD_POINTS if template.spread > 0.0 else 1) + anchors)
     room = template.users if flight else min(template.users, len(sizes) * points)
     # a row may be in two parts, one of them withheld
-    arrivals = new_arrivals(2 * room if template.run_plan.epochs > 0 else 0, template.run_plan.epochs, quantiles)
+    arrivals = new_arrivals(2 * room if plan.epochs > 0 else 0, plan.epochs, quantiles)
     table = new_table(room, coins=len(order), sides=2 * quantiles if roles == 3 else 0)
     unasked = _unasked(0 if statistical else template.users, room, sample.n)
     found = np.empty((trials, quantiles), np.int64)
@@ -159,12 +165,12 @@ def outcomes(
         if attack is not None:
             liars = attack.liars(template.users, rng)
             run = run._replace(liars=np.concatenate(([0], np.cumsum(liars))))
-        _trial(table, arrivals, unasked, template.search, template.run_plan, run, rng, found[trial], ends[trial])
-        if template.run_plan.epochs > 0:
+        _trial(table, arrivals, unasked, run, rng, found[trial], ends[trial])
+        if plan.epochs > 0:
             evidence[trial] = arrivals.evidence[0]
             dropped[trial] = 1.0 - arrivals.kept.mean()
         if likelihood_ratio is not None:
-            _likely(table, template.search, template.run_plan, likelihood_ratio, likely[trial])
+            _likely(table, search, plan, likelihood_ratio, likely[trial])
     return Outcomes(found, ends, likely, evidence, dropped)
 
 
@@ -203,15 +209,6 @@ def _ones(unasked: Unasked, run: _Run, threshold: int, count: int, coin: int, rn
 
 
 @njit(cache=True)
-def _false_ones(run: _Run, threshold: int, liars: int, coin: int, rng: np.random.Generator) -> int:
-    """How many ones so many liars send."""
-    if run.lie >= 0:
-        return run.lie * liars
-    flipped = binomial(liars, run.flips[coin], rng)
-    return liars - flipped if run.fake <= threshold else flipped
-
-
-@njit(cache=True)
 def _told(
     unasked: Unasked, run: _Run, asked: int, threshold: int, count: int, coin: int, rng: np.random.Generator
 ) -> tuple[int, int, int, int]:
@@ -220,7 +217,10 @@ def _told(
     ones = _ones(unasked, run, threshold, count - liars, coin, rng) if count > liars else 0
     if liars == 0:
         return count, ones, 0, 0
-    false = _false_ones(run, threshold, liars, coin, rng)
+    false = run.lie * liars
+    if run.lie < 0:
+        flipped = binomial(liars, run.flips[coin], rng)
+        false = liars - flipped if run.fake <= threshold else flipped
     if run.withheld:
         return count - liars, ones, liars, false
     return count, ones + false, 0, 0
@@ -228,20 +228,12 @@ def _told(
 
 @njit(cache=True)
 def _hear(
-    table: Table,
-    arrivals: Arrivals,
-    search: Search,
-    plan: RunPlan,
-    phase: int,
-    side: int,
-    threshold: int,
-    reports: int,
-    ones: int,
+    table: Table, arrivals: Arrivals, run: _Run, phase: int, side: int, threshold: int, reports: int, ones: int
 ) -> None:
     """Take in what is reported of one threshold."""
-    if reports > 0 and (plan.epochs == 0 or note(arrivals, threshold, phase, reports, ones)):
-        kind = phase % KINDS if plan.epochs > 0 else phase
-        add_counts(table, search, 0, side, kind == BULK, threshold, reports, ones)
+    if reports > 0 and (run.plan.epochs == 0 or note(arrivals, threshold, phase, reports, ones)):
+        kind = phase % KINDS if run.plan.epochs > 0 else phase
+        add_counts(table, run.search, 0, side, kind == BULK, threshold, reports, ones)
 
 
 @njit(cache=True)
@@ -252,9 +244,7 @@ def _likely(table: Table, search: Search, plan: RunPlan, cut: float, out: Ints) 
     for j in range(plan.quantiles.size):
         n, s, _ = counts_at(table, search, plan.quantiles[j])
         profile(table, n, s, target_rate(search, plan.quantiles[j]), 0.0, least, 1.0 - least)
-        best = table.fit[0]
-        for k in range(1, count + 1):
-            best = max(best, table.fit[k])
+        best = table.fit[: count + 1].max()
         first = 0
         while 2.0 * (best - table.fit[first]) > cut:
             first += 1
@@ -270,8 +260,6 @@ def _trial(
     table: Table,
     arrivals: Arrivals,
     unasked: Unasked,
-    search: Search,
-    plan: RunPlan,
     run: _Run,
     rng: np.random.Generator,
     found: Ints,
@@ -285,26 +273,19 @@ def _trial(
     forget(arrivals)
     fill(unasked, run.cumulative[run.cumulative.size - 1])
     if run.flight > 0:
-        _in_flight(table, arrivals, unasked, search, plan, run, rng)
+        _in_flight(table, arrivals, unasked, run, rng)
     else:
-        _in_batches(table, arrivals, unasked, search, plan, run, rng)
-    if plan.epochs > 0:
-        decide(arrivals, table, search, arrivals.kept.size)
-    answers(table, search, plan, found)
-    if plan.roles == 3:
-        certified(table, search, plan, ends)
+        _in_batches(table, arrivals, unasked, run, rng)
+    if run.plan.epochs > 0:
+        decide(arrivals, table, run.search, arrivals.kept.size)
+    answers(table, run.search, run.plan, found)
+    if run.plan.roles == 3:
+        certified(table, run.search, run.plan, ends)
 
 
 @njit(cache=True)
-def _in_batches(
-    table: Table,
-    arrivals: Arrivals,
-    unasked: Unasked,
-    search: Search,
-    plan: RunPlan,
-    run: _Run,
-    rng: np.random.Generator,
-) -> None:
+def _in_batches(table: Table, arrivals: Arrivals, unasked: Unasked, run: _Run, rng: np.random.Generator) -> None:
+    search, plan = run.search, run.plan
     arms = np.empty(plan.roles * plan.quantiles.size, np.int64)
     ends = np.zeros(arms.size + 1, np.int64)
     out = np.empty((3, MOST_ROWS), np.int64)
@@ -347,23 +328,16 @@ def _in_batches(
                 add_sorted(table, search, coin, side, kind == BULK, rows[0, a:b], rows[3, a:b], rows[4, a:b])
                 continue
             for i in range(a, b):
-                _hear(table, arrivals, search, plan, rows[2, i], side, rows[0, i], rows[3, i], rows[4, i])
+                _hear(table, arrivals, run, rows[2, i], side, rows[0, i], rows[3, i], rows[4, i])
                 if rows[5, i] > 0:
                     held_back = _hold_back(late, held_back, rows[2, i], side, rows[0, i], rows[5, i], rows[6, i])
-    _hear_late(table, arrivals, search, plan, late, held_back)
+    _hear_late(table, arrivals, run, late, held_back)
 
 
 @njit(cache=True)
-def _in_flight(
-    table: Table,
-    arrivals: Arrivals,
-    unasked: Unasked,
-    search: Search,
-    plan: RunPlan,
-    run: _Run,
-    rng: np.random.Generator,
-) -> None:
+def _in_flight(table: Table, arrivals: Arrivals, unasked: Unasked, run: _Run, rng: np.random.Generator) -> None:
     """`run.flight` users asked at first, then one for each that answers, in the order of asking."""
+    search, plan = run.search, run.plan
     arms = np.empty(plan.roles * plan.quantiles.size, np.int64)
     out = np.empty((3, MOST_ROWS), np.int64)
     queue = np.empty((3, run.users), np.int64)  # phase, arm, threshold of every user asked
@@ -394,12 +368,12 @@ def _in_flight(
         side = side_row(plan.roles, queue[1, answered])
         threshold = queue[2, answered]
         reports, ones, back, back_ones = _told(unasked, run, answered, threshold, 1, 0, rng)
-        _hear(table, arrivals, search, plan, phase, side, threshold, reports, ones)
+        _hear(table, arrivals, run, phase, side, threshold, reports, ones)
         if back > 0:
             held_back = _hold_back(late, held_back, phase, side, threshold, back, back_ones)
         heard += reports
         answered += 1
-    _hear_late(table, arrivals, search, plan, late, held_back)
+    _hear_late(table, arrivals, run, late, held_back)
 
 
 @njit(cache=True)
@@ -414,6 +388,6 @@ def _hold_back(late: Ints, held: int, phase: int, side: int, threshold: int, rep
 
 
 @njit(cache=True)
-def _hear_late(table: Table, arrivals: Arrivals, search: Search, plan: RunPlan, late: Ints, held: int) -> None:
+def _hear_late(table: Table, arrivals: Arrivals, run: _Run, late: Ints, held: int) -> None:
     for k in range(held):
-        _hear(table, arrivals, search, plan, late[0, k], late[1, k], late[2, k], late[3, k], late[4, k])
+        _hear(table, arrivals, run, late[0, k], late[1, k], late[2, k], late[3, k], late[4, k])

@@ -18,8 +18,7 @@ import numpy as np
 
 from privquant.arrays import Ints
 from privquant.errors import InvalidInput
-from privquant.lab.attack import Attack
-from privquant.lab.engine import simulate_by_asking, simulator
+from privquant.lab.engine import Attack, simulate_by_asking, simulator
 from privquant.lab.engine.isotonic import outcomes
 from privquant.lab.experiment.outcome import Outcome, joined, measured
 from privquant.lab.experiment.source import Source
