@@ -10,7 +10,7 @@ from scipy import stats
 from privquant._numba import HAVE_NUMBA
 from privquant.domain import Integers
 from privquant.lab.engine import bayes, simulate_by_asking, simulator
-from privquant.lab.engine.random import draw_with_replacement, shuffle, states, step
+from privquant.lab.engine.bayes import draw_with_replacement, shuffle, states, step
 from privquant.lab.sample import Sample
 from privquant.messages import Query, Report
 from privquant.protocols.base import Protocol

@@ -10,8 +10,8 @@ from scipy.stats import chi2, chi2_contingency, ks_2samp
 from privquant.domain import Integers
 from privquant.lab.engine import isotonic as engine
 from privquant.lab.engine import simulate_by_asking, simulator
+from privquant.lab.engine.draws import draw, fill, new_list, new_tree
 from privquant.lab.engine.isotonic import outcomes, simulate, supports
-from privquant.lab.engine.unasked import draw, fill, new_list, new_tree
 from privquant.lab.populations import OutOfUsers, Users
 from privquant.lab.run import run
 from privquant.lab.sample import Sample

@@ -1,8 +1,8 @@
 """Trials of isotonic search by counts: exact in distribution, milliseconds whatever the number of users.
 
-A batch shares its threshold, so its ones are a draw by count from the users not yet asked (`unasked`) and two
-binomials for the coin (`samplers`). What is asked and answered is decided by the very kernels the protocol object
-calls (`protocols.isotonic.allocation`), in the same order, so the two cannot differ.
+A batch shares its threshold, so its ones are a draw by count from the users not yet asked and two binomials for the
+coin (`draws`). What is asked and answered is decided by the very kernels the protocol object calls
+(`protocols.isotonic.allocation`), in the same order, so the two cannot differ.
 
 The schedule is the run's: a list of rounds, or a number of users in flight; a template with fixed rounds (the
 shuffle model) brings its own. Some of the users may be liars.
@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from privquant._numba import compiled, njit
 from privquant.arrays import Ints
 from privquant.lab.engine import Attack
-from privquant.lab.engine.samplers import binomial
-from privquant.lab.engine.unasked import Unasked, at_most, draw, fill, new_list, new_tree
+from privquant.lab.engine.draws import Unasked, at_most, binomial, draw, fill, new_list, new_tree
 from privquant.lab.populations import OutOfUsers
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import SUGGESTED, Schedule

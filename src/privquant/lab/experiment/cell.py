@@ -3,6 +3,11 @@
 A cell's randomness comes from its own key and the root seed alone: adding, removing or reordering cells changes no
 other cell, and `lab.trials(..., seed=cell.seed(root))` gives the same answers again. Trials run in blocks of fixed
 size, each with its own child of the cell's seed, so the answers are the same for any number of workers.
+
+    Registered("naive", 1.0, options=...)      makes any registered protocol in the local model
+    Shuffled("isotonic", 1.0, delta=1e-8)      makes a search whose rounds are shuffled to (epsilon, delta)
+
+Anything else with the four attributes and the call of a `Template` will do.
 """
 
 from __future__ import annotations
@@ -12,22 +17,33 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
+from typing import Protocol as Interface
 
 import numpy as np
 
 from privquant.arrays import Ints
+from privquant.domain import Domain
 from privquant.errors import InvalidInput
 from privquant.lab.engine import Attack, simulate_by_asking, simulator
 from privquant.lab.engine.isotonic import outcomes
 from privquant.lab.experiment.outcome import Outcome, joined, measured
 from privquant.lab.experiment.source import Source
-from privquant.lab.experiment.template import Registered, Template
 from privquant.lab.sample import Draw, Sample, padded
 from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.protocols.base import Protocol
 from privquant.protocols.isotonic.contradiction import ALARM, beyond
-from privquant.validation import check_choice, check_count
+from privquant.protocols.registry import SHUFFLED, check_options, shuffled_protocol
+from privquant.protocols.registry import protocol as make_protocol
+from privquant.validation import (
+    check_choice,
+    check_count,
+    check_epsilon,
+    check_probability,
+    check_quantiles,
+    one_or_several,
+)
 
 # Engines draw a block's trials together, so a shorter block is no part of a longer one.
 BLOCK = 50
@@ -35,6 +51,89 @@ BLOCK = 50
 CLAIMS = ("", "certified", "likelihood-ratio", "alarm")
 # The 95 % point of chi-square with one degree of freedom: what a likelihood-ratio set would use.
 LIKELIHOOD_RATIO_CUT = 3.8415
+
+
+class Template(Interface):
+    """How a cell makes its protocol: it is called with a domain and a number of users.
+
+    protocol, epsilon, quantiles: what is run. settings: all of it as JSON, for the key of a cell.
+    """
+
+    @property
+    def protocol(self) -> str: ...
+    @property
+    def epsilon(self) -> float: ...
+    @property
+    def quantiles(self) -> tuple[float, ...]: ...
+    @property
+    def settings(self) -> Mapping[str, Any]: ...
+
+    def __call__(self, domain: Domain, users: int) -> Protocol:
+        """The protocol object that has asked nobody."""
+
+
+def what_is_run(template: Template) -> dict[str, Any]:
+    """The part of the settings that all templates have."""
+    quantile = one_or_several(template.quantiles)
+    return {"protocol": template.protocol, "epsilon": template.epsilon, "quantile": quantile}
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A registered protocol by its name, with its own options."""
+
+    protocol: str
+    epsilon: float
+    quantiles: tuple[float, ...] = (0.5,)
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @classmethod
+    def of(
+        cls, protocol: str, epsilon: float, *, quantile: Any = 0.5, options: Mapping[str, Any] | None = None
+    ) -> Registered:
+        """Checked, the names of the options included."""
+        check_options(protocol, options or {})
+        return cls(
+            protocol, check_epsilon(epsilon), check_quantiles(quantile), tuple(sorted((options or {}).items()))
+        )
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return what_is_run(self) | {"options": dict(self.options)}
+
+    def __call__(self, domain: Domain, users: int) -> Protocol:
+        named = what_is_run(self)
+        return make_protocol(named.pop("protocol"), domain, users=users, **named, **dict(self.options))
+
+
+@dataclass(frozen=True)
+class Shuffled:
+    """A search in the shuffle model; the coin of each round follows from its size. method: of the accounting."""
+
+    protocol: str
+    epsilon: float
+    delta: float
+    quantiles: tuple[float, ...] = (0.5,)
+    method: str = "exact"
+
+    def __post_init__(self) -> None:
+        check_choice(self.protocol, "protocol with a shuffled form", tuple(SHUFFLED))
+        check_epsilon(self.epsilon)
+        check_probability(self.delta, "delta")
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return what_is_run(self) | {"delta": self.delta, "method": self.method}
+
+    def __call__(self, domain: Domain, users: int) -> Protocol:
+        return _shuffled(self, domain, users).fresh()
+
+
+# Accounting for a hundred rounds takes longer than a block of trials, and every block makes its template.
+@lru_cache(maxsize=256)
+def _shuffled(template: Shuffled, domain: Domain, users: int) -> Protocol:
+    named = dict(template.settings)
+    return shuffled_protocol(named.pop("protocol"), domain, users=users, **named)
 
 
 @dataclass(frozen=True)
