@@ -1,11 +1,5 @@
 """Populations answer, protocols ask. Each is one object that turns queries into reports.
 
-    Users       an in-memory sample, asked one by one: without replacement (the paper's empirical setting), or
-                drawn from it with replacement (the statistical setting, users drawn from a distribution)
-    CountUsers  the same by exact count sampling: cost does not depend on how many users a query is for
-    Coins       noisy binary search without privacy: coins with given probabilities, on request moved by an
-                adversary by up to a given distance
-
 All draw from a numpy Generator handed in: this is the simulator. The device's coin takes no seed.
 """
 
@@ -39,7 +33,8 @@ class _OfSample:
         rng : numpy Generator
             Of their coins and of who is asked.
         draw : {"empirical", "statistical"}
-            Each user at most once, or every answer from a user drawn anew.
+            Each user at most once (the paper's empirical setting), or every answer from a user drawn anew (the
+            statistical setting, users drawn from a distribution).
         """
         check_choice(draw, "draw", ("empirical", "statistical"))
         self._sample = sample
@@ -86,7 +81,7 @@ class Users(_OfSample):
 
 
 class CountUsers(_OfSample):
-    """A sample's users, answering by exact counts.
+    """A sample's users, answering by exact counts: the cost does not depend on how many users a query is for.
 
     Users are kept as cells between the thresholds met so far, each with its total and how many of it were
     asked. Which users of a cell were asked is uniform, so splitting a cell splits its asked users

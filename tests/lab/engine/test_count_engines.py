@@ -87,7 +87,7 @@ def p_value(first: np.ndarray, second: np.ndarray, size: int) -> float:
 
 def both(setting, made, engine, **other):
     template, sample, rng = setting.template(made), setting.sample(), np.random.default_rng(7)
-    assert engine.supports(template, setting.draw)
+    assert engine.supports(template)
     light = made is NaiveSearch or not (template.whole or len(template.quantiles) > 1)
     trials = BY_COUNT if light else BY_WHOLE_TREE
     fast = engine.simulate(setting.template(made, **other), sample, trials, rng, draw=setting.draw)

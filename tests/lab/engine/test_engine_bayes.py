@@ -142,7 +142,7 @@ TWINS = [
 def test_engine_and_protocol_object_have_one_law(name: str, options: dict, draw: str) -> None:
     """Two-sample Kolmogorov-Smirnov on the answers; false-alarm rate 1e-4 a case, fixed seeds."""
     template, sample = _twins(name, **options)
-    assert simulator(template, draw) is bayes.simulate
+    assert simulator(template) is bayes.simulate
     fast = bayes.simulate(template, sample, 1500, np.random.default_rng(11), draw=draw)[:, 0]
     slow = simulate_by_asking(template, sample, 120, np.random.default_rng(12), draw=draw)[:, 0]
     assert stats.ks_2samp(fast, slow).pvalue > 1e-4

@@ -15,7 +15,7 @@ from privquant.lab.engine.isotonic import outcomes, simulate, supports
 from privquant.lab.populations import OutOfUsers, Users
 from privquant.lab.run import run
 from privquant.lab.sample import Sample
-from privquant.lab.schedule import SUGGESTED, Schedule
+from privquant.lab.schedule import Schedule
 from privquant.lab.shapes import shape
 from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.protocols.isotonic.shuffled import shuffled_isotonic
@@ -182,8 +182,8 @@ def test_certified_ends_agree_with_the_protocol():
 def test_the_engine_is_the_one_the_lab_uses():
     template = isotonic()
     assert simulator(template) is simulate
-    assert not supports(isotonic(size=1), "empirical", SUGGESTED)
-    assert not supports(protocol("naive", Integers(0, 9), users=5, epsilon=1.0), "empirical", SUGGESTED)
+    assert not supports(isotonic(size=1))
+    assert not supports(protocol("naive", Integers(0, 9), users=5, epsilon=1.0))
 
 
 @pytest.mark.parametrize("rounds", [1, 7, 8, 13, 160, 400])

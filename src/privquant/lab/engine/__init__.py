@@ -3,7 +3,7 @@
 One module a protocol, each with
 
     simulate(template, sample, trials, rng, *, draw, schedule) -> int64[trials, quantiles]   the answers' indices
-    supports(template, draw, schedule) -> bool                                  whether it can run this template so
+    supports(template, schedule) -> bool                                        whether it can run this template so
 
 `template` is a protocol object that has asked nobody: the engine reads every number it needs (coin, batch sizes,
 plan) from it, so figures and product cannot differ. Where no engine supports a template or a schedule, the trials
@@ -56,13 +56,13 @@ class Attack(Interface):
         """The population of a run with these liars; its `late()` has the reports that were withheld."""
 
 
-def simulator(template: Protocol, draw: str = "empirical", schedule: Schedule = SUGGESTED) -> Simulate:
+def simulator(template: Protocol, schedule: Schedule = SUGGESTED) -> Simulate:
     """The fastest exact way to run trials of this template on this schedule."""
     schedule.check(template)
     where = _ENGINES.get(template.name)
     if where is not None:
         engine = import_module(where)
-        if engine.supports(template, draw, schedule):
+        if engine.supports(template, schedule):
             found: Simulate = engine.simulate
             return found
     return simulate_by_asking

@@ -36,7 +36,7 @@ _NONE = np.empty(0, np.int64)
 _MOST_USERS = 2**32  # the shuffle draws 32 bits
 
 
-def supports(template: Protocol, draw: str, schedule: Schedule = SUGGESTED) -> bool:
+def supports(template: Protocol, schedule: Schedule = SUGGESTED) -> bool:
     """Whether the kernel can run this template; without numba the protocol object itself is faster."""
     return (
         HAVE_NUMBA

@@ -89,7 +89,7 @@ class _Run(NamedTuple):
     flight: int
 
 
-def supports(template: Protocol, draw: str, schedule: Schedule = SUGGESTED) -> bool:
+def supports(template: Protocol, schedule: Schedule = SUGGESTED) -> bool:
     return isinstance(template, Isotonic) and template.users > 0 and template.domain.size > 1
 
 

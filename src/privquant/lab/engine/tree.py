@@ -52,7 +52,7 @@ def _by_descent(template: Hierarchical) -> bool:
     )
 
 
-def supports(template: Protocol, draw: str, schedule: Schedule = SUGGESTED) -> bool:
+def supports(template: Protocol, schedule: Schedule = SUGGESTED) -> bool:
     # Nobody's question depends on another's answer: any schedule will do.
     if not isinstance(template, Hierarchical) or template.users > MOST_USERS:
         return False

@@ -270,23 +270,14 @@ def _trials(
     """The answers, the ends of what is claimed beside them, and which runs raised an alarm or left a part out."""
     sample: Sample = padded(users.sample, cell.quantile) if cell.padded else users.sample
     none, quiet = np.empty((count, 0, 2), np.int64), np.empty((count, 0), np.int64)
-    if not cell.claim and (cell.attack is None or cell.protocol != "isotonic"):
-        if cell.attack is not None:
-            found = simulate_by_asking(template, sample, count, rng, schedule=cell.schedule, attack=cell.attack)
-            return found, none, quiet
-        simulate = simulator(template, cell.draw, cell.schedule)
-        return simulate(template, sample, count, rng, draw=cell.draw, schedule=cell.schedule), none, quiet
+    asked: dict[str, Any] = {"draw": cell.draw, "schedule": cell.schedule}
+    if not cell.claim and cell.attack is None:
+        return simulator(template, cell.schedule)(template, sample, count, rng, **asked), none, quiet
+    asked["attack"] = cell.attack
+    if cell.protocol != "isotonic":
+        return simulate_by_asking(template, sample, count, rng, **asked), none, quiet
     cut = LIKELIHOOD_RATIO_CUT if cell.claim == "likelihood-ratio" else None
-    seen = outcomes(
-        template,
-        sample,
-        count,
-        rng,
-        draw=cell.draw,
-        schedule=cell.schedule,
-        likelihood_ratio=cut,
-        attack=cell.attack,
-    )
+    seen = outcomes(template, sample, count, rng, likelihood_ratio=cut, **asked)
     if cell.claim == "alarm":
         raised = seen.evidence > beyond(ALARM, template.users, len(template.quantiles))
         return seen.answers, none, np.stack([raised, seen.dropped > 0.0], axis=1).astype(np.int64)

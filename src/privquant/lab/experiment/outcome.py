@@ -70,7 +70,7 @@ class Outcome:
     def success_rate(self, alpha: float, which: int = 0) -> Rate:
         """The same with the paper's error bar, the standard deviation over that many trials."""
         rate = self.success(alpha, which)
-        return Rate(rate, success_sd(rate, self.trials))
+        return Rate(rate, math.sqrt(rate * (1.0 - rate) / self.trials))
 
     def rank_errors(self, which: int = 0) -> Floats:
         """Distance of q to [F(v-1), F(v)]."""
@@ -104,15 +104,12 @@ class Outcome:
 
     @classmethod
     def from_dict(cls, form: dict[str, Any]) -> Outcome:
-        columns = len(form["quantiles"])
-
         def array(name: str) -> Ints:
             given = np.array(form.get(name, []), np.int64)
             return given if given.size else given.reshape(len(form["answers"]), 0)
 
         names = [f.name for f in fields(cls) if f.name not in ("n", "quantiles", "seconds")]
         made = {name: array(name) for name in names}
-        assert made["answers"].shape[1] == columns
         return cls(form["n"], tuple(form["quantiles"]), **made, seconds=form["seconds"])
 
 
@@ -152,8 +149,3 @@ def joined(parts: Sequence[Outcome]) -> Outcome:
     names = [f.name for f in fields(Outcome) if isinstance(getattr(first, f.name), np.ndarray)]
     arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     return Outcome(first.n, first.quantiles, **arrays, seconds=math.fsum(part.seconds for part in parts))
-
-
-def success_sd(rate: float, trials: int) -> float:
-    """Standard deviation of a share over that many trials."""
-    return math.sqrt(rate * (1.0 - rate) / trials)
