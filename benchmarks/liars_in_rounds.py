@@ -16,6 +16,7 @@ import measure  # noqa: F401 - it puts `studies` on the path
 import numpy as np
 
 from privquant.domain import Integers
+from privquant.lab.engine import Setting
 from privquant.lab.engine.isotonic import outcomes
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import Schedule
@@ -41,7 +42,7 @@ def runs(schedule: Schedule, spread: float, count: int, seed: int, *, guard: boo
     for number in range(count):
         sample = Sample(shape("lognormal", USERS, SIZE, np.random.default_rng([seed, number])), SIZE)
         rng = np.random.default_rng([seed, number, 7])
-        seen = outcomes(template, sample, 1, rng, attack=LIARS, schedule=schedule)
+        seen = outcomes(template, sample, 1, rng, Setting(schedule=schedule, attack=LIARS))
         found[:, number] = sample.rank_error(seen.answers[:, 0], 0.5)[0], seen.evidence[0], seen.dropped[0]
     return found
 

@@ -12,6 +12,7 @@ import numpy as np
 from privquant.arrays import Ints
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.lab.sample import Sample
+from privquant.lab.schedule import Schedule
 from privquant.messages import AnyQuery, AnyReport, Query, Report, TreeQuery
 from privquant.privacy.coin import DRAW, Coin
 from privquant.protocols.base import Protocol
@@ -134,15 +135,11 @@ Adversary = Callable[[int, float, int], float]
 
 
 def population_of(
-    protocol: Protocol,
-    sample: Sample,
-    rng: np.random.Generator,
-    *,
-    draw: str = "empirical",
-    one_by_one: bool = False,
+    protocol: Protocol, sample: Sample, rng: np.random.Generator, schedule: Schedule, *, draw: str = "empirical"
 ) -> Users | CountUsers:
     """The sample as a population that answers this protocol: by count where that is all that matters."""
-    return (CountUsers if protocol.takes_counts and not one_by_one else Users)(sample, rng, draw=draw)
+    by_count = protocol.takes_counts and schedule.kind != "in-flight"
+    return (CountUsers if by_count else Users)(sample, rng, draw=draw)
 
 
 class Coins:

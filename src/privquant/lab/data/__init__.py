@@ -1,8 +1,6 @@
 """Data sets for simulations: the paper's recipes bit for bit, the hard shapes, and a column of one's own.
 
-    pareto(n, size)             the paper's income data: round(2000 Pareto(1.5)), clipped to 0 .. size-1
-    uniform_interval(n, size)   the paper's uniform data on a random interval of the domain
-    dataset("pareto", n=2500, size=4**9)           any of them by name, as a DataSet
+    dataset("pareto", n=2500, size=4**9)           a recipe or a shape by name, as a DataSet
     from_values(values, domain)                    the caller's own column as a DataSet
     parse("pareto:n=2500:B=4^9")                   the same from one line of text (the command line)
     parse("pay.csv:column=salary:low=0:high=500000")

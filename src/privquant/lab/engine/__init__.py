@@ -2,8 +2,8 @@
 
 One module a protocol, each with
 
-    simulate(template, sample, trials, rng, *, draw, schedule) -> int64[trials, quantiles]   the answers' indices
-    supports(template, schedule) -> bool                                        whether it can run this template so
+    simulate(template, sample, trials, rng, setting) -> int64[trials, quantiles]   the answers' indices
+    supports(template, schedule) -> bool                                   whether it can run this template so
 
 `template` is a protocol object that has asked nobody: the engine reads every number it needs (coin, batch sizes,
 plan) from it, so figures and product cannot differ. Where no engine supports a template or a schedule, the trials
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 from typing import Protocol as Interface
 
 import numpy as np
@@ -56,6 +56,18 @@ class Attack(Interface):
         """The population of a run with these liars; its `late()` has the reports that were withheld."""
 
 
+class Setting(NamedTuple):
+    """How trials run. draw: each user is asked at most once ("empirical"), or users are drawn from the sample taken
+    as a distribution ("statistical"). schedule: how many are asked before feedback. attack: liars among them."""
+
+    draw: str = "empirical"
+    schedule: Schedule = SUGGESTED
+    attack: Attack | None = None
+
+
+USUAL = Setting()
+
+
 def simulator(template: Protocol, schedule: Schedule = SUGGESTED) -> Simulate:
     """The fastest exact way to run trials of this template on this schedule."""
     schedule.check(template)
@@ -69,26 +81,19 @@ def simulator(template: Protocol, schedule: Schedule = SUGGESTED) -> Simulate:
 
 
 def simulate_by_asking(
-    template: Protocol,
-    sample: Sample,
-    trials: int,
-    rng: np.random.Generator,
-    *,
-    draw: str = "empirical",
-    schedule: Schedule = SUGGESTED,
-    attack: Attack | None = None,
+    template: Protocol, sample: Sample, trials: int, rng: np.random.Generator, setting: Setting = USUAL
 ) -> Ints:
     """The obviously right way: the protocol object itself asks simulated users, liars among them if there are."""
     answers = np.empty((trials, len(template.quantiles)), np.int64)
     for trial in range(trials):
         protocol = template.fresh()
-        if attack is not None:
-            lying = attack.among(sample, template.users, rng)
-            drive(protocol, lying, schedule)
+        if setting.attack is not None:
+            lying = setting.attack.among(sample, template.users, rng)
+            drive(protocol, lying, setting.schedule)
             protocol.tell(lying.late())
         else:
-            users = population_of(protocol, sample, rng, draw=draw, one_by_one=schedule.kind == "in-flight")
-            drive(protocol, users, schedule)
+            users = population_of(protocol, sample, rng, setting.schedule, draw=setting.draw)
+            drive(protocol, users, setting.schedule)
         for k, estimate in enumerate(protocol.estimates()):
             assert estimate.index is not None
             answers[trial, k] = estimate.index

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from privquant._numba import HAVE_NUMBA, compiled, njit
 from privquant.arrays import Ints
+from privquant.lab.engine import USUAL, Setting
 from privquant.lab.engine.bayes_stacks import BLOCK, KERNEL, Stacks, begin, new_stacks, update, visited
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import SUGGESTED, Schedule
@@ -49,22 +50,16 @@ def supports(template: Protocol, schedule: Schedule = SUGGESTED) -> bool:
 
 @compiled()
 def simulate(
-    template: Protocol,
-    sample: Sample,
-    trials: int,
-    rng: np.random.Generator,
-    *,
-    draw: str = "empirical",
-    schedule: Schedule = SUGGESTED,
+    template: Protocol, sample: Sample, trials: int, rng: np.random.Generator, setting: Setting = USUAL
 ) -> Ints:
     """The answers' indices, one row a trial."""
     assert isinstance(template, BayesLearn | BayeSS)
     answers = np.empty((trials, 1), np.int64)
     room = _room(template)
     # In the empirical setting one copy is permuted again and again: a permutation of a permutation is as uniform.
-    crowd = sample.indices.copy() if draw == "empirical" else _NONE
+    crowd = sample.indices.copy() if setting.draw == "empirical" else _NONE
     for trial, words in enumerate(states(rng, trials)):
-        if draw == "empirical":
+        if setting.draw == "empirical":
             shuffle(crowd, words)
         else:
             crowd = draw_with_replacement(sample.indices, template.users, words)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from privquant._numba import compiled, njit
 from privquant.arrays import Ints
-from privquant.lab.engine import Attack
+from privquant.lab.engine import USUAL, Setting
 from privquant.lab.engine.draws import Unasked, at_most, binomial, draw, fill, new_list, new_tree
 from privquant.lab.populations import OutOfUsers
 from privquant.lab.sample import Sample
@@ -50,14 +50,12 @@ _LONGEST_LIST = 2**17
 
 class Outcomes(NamedTuple):
     """One row a trial: the answers' indices (a column a quantile), the ends of the certified intervals (quantile,
-    lower or upper; -1 where there is no bound; empty without an interval), the ends of likelihood-ratio sets
-    (empty unless asked for); of guarded runs the largest contradiction between epochs at any decision, and the
-    share of the epochs that the answer leaves out.
+    lower or upper; -1 where there is no bound; empty without an interval); of guarded runs the largest
+    contradiction between epochs at any decision, and the share of the epochs that the answer leaves out.
     """
 
     answers: Ints
     ends: Ints
-    likely: Ints
     evidence: NDArray[np.float64]
     dropped: NDArray[np.float64]
 
@@ -94,15 +92,9 @@ def supports(template: Protocol, schedule: Schedule = SUGGESTED) -> bool:
 
 
 def simulate(
-    template: Protocol,
-    sample: Sample,
-    trials: int,
-    rng: np.random.Generator,
-    *,
-    draw: str = "empirical",
-    schedule: Schedule = SUGGESTED,
+    template: Protocol, sample: Sample, trials: int, rng: np.random.Generator, setting: Setting = USUAL
 ) -> Ints:
-    return outcomes(template, sample, trials, rng, draw=draw, schedule=schedule).answers
+    return outcomes(template, sample, trials, rng, setting).answers
 
 
 @compiled()
@@ -111,20 +103,18 @@ def outcomes(
     sample: Sample,
     trials: int,
     rng: np.random.Generator,
+    setting: Setting = USUAL,
     *,
-    draw: str = "empirical",
-    schedule: Schedule = SUGGESTED,
     likelihood_ratio: float | None = None,
-    attack: Attack | None = None,
 ) -> Outcomes:
     """Answers and intervals of independent runs.
 
-    likelihood_ratio: the cut of likelihood-ratio sets, which do NOT cover: they are a negative control.
-    attack: liars among the users.
+    likelihood_ratio: the cut of likelihood-ratio sets, which do NOT cover: they are a negative control. Their ends
+    take the place of those of certified intervals.
     """
     assert isinstance(template, Isotonic)
+    schedule, attack, statistical = setting.schedule, setting.attack, setting.draw == "statistical"
     schedule.check(template)
-    statistical = draw == "statistical"
     if not statistical and template.users > sample.n:
         raise OutOfUsers(f"asked {template.users} users, but there are {sample.n}")
     flight = int(schedule.number) if schedule.kind == "in-flight" else 0
@@ -157,8 +147,8 @@ def outcomes(
     table = new_table(room, coins=len(order), sides=2 * quantiles if roles == 3 else 0)
     unasked = _unasked(0 if statistical else template.users, room, sample.n)
     found = np.empty((trials, quantiles), np.int64)
-    ends = np.full((trials, quantiles if roles == 3 else 0, 2), -1, np.int64)
-    likely = np.empty((trials, 0 if likelihood_ratio is None else quantiles, 2), np.int64)
+    claims = roles == 3 or likelihood_ratio is not None
+    ends = np.full((trials, quantiles if claims else 0, 2), -1, np.int64)
     evidence, dropped = np.zeros(trials), np.zeros(trials)
     for trial in range(trials):
         if attack is not None:
@@ -169,8 +159,8 @@ def outcomes(
             evidence[trial] = arrivals.evidence[0]
             dropped[trial] = 1.0 - arrivals.kept.mean()
         if likelihood_ratio is not None:
-            _likely(table, search, plan, likelihood_ratio, likely[trial])
-    return Outcomes(found, ends, likely, evidence, dropped)
+            _likely(table, search, plan, likelihood_ratio, ends[trial])
+    return Outcomes(found, ends, evidence, dropped)
 
 
 def _unasked(users: int, queries: int, population: int) -> Unasked:
@@ -256,13 +246,7 @@ def _likely(table: Table, search: Search, plan: RunPlan, cut: float, out: Ints) 
 
 @njit(cache=True)
 def _trial(
-    table: Table,
-    arrivals: Arrivals,
-    unasked: Unasked,
-    run: _Run,
-    rng: np.random.Generator,
-    found: Ints,
-    ends: Ints,
+    table: Table, arrivals: Arrivals, unasked: Unasked, run: _Run, rng: np.random.Generator, found: Ints, ends: Ints
 ) -> None:
     """One run from its first user to its answers, and to the ends of its intervals if it has them.
 
@@ -290,7 +274,7 @@ def _in_batches(table: Table, arrivals: Arrivals, unasked: Unasked, run: _Run, r
     out = np.empty((3, MOST_ROWS), np.int64)
     # threshold, users, phase, and what is heard of them: reports and ones at once, and at the end
     rows = np.empty((7, arms.size * MOST_ROWS), np.int64)
-    late = np.empty((5, run.sizes.size * rows.shape[1] if run.withheld else 0), np.int64)
+    late = np.empty((run.sizes.size * rows.shape[1] if run.withheld else 0, 5), np.int64)
     held_back = 0
     asked = 0
     heard = 0
@@ -329,8 +313,9 @@ def _in_batches(table: Table, arrivals: Arrivals, unasked: Unasked, run: _Run, r
             for i in range(a, b):
                 _hear(table, arrivals, run, rows[2, i], side, rows[0, i], rows[3, i], rows[4, i])
                 if rows[5, i] > 0:
-                    held_back = _hold_back(late, held_back, rows[2, i], side, rows[0, i], rows[5, i], rows[6, i])
-    _hear_late(table, arrivals, run, late, held_back)
+                    late[held_back] = (rows[2, i], side, rows[0, i], rows[5, i], rows[6, i])
+                    held_back += 1
+    _hear_late(table, arrivals, run, late[:held_back])
 
 
 @njit(cache=True)
@@ -340,7 +325,7 @@ def _in_flight(table: Table, arrivals: Arrivals, unasked: Unasked, run: _Run, rn
     arms = np.empty(plan.roles * plan.quantiles.size, np.int64)
     out = np.empty((3, MOST_ROWS), np.int64)
     queue = np.empty((3, run.users), np.int64)  # phase, arm, threshold of every user asked
-    late = np.empty((5, run.users if run.withheld else 0), np.int64)
+    late = np.empty((run.users if run.withheld else 0, 5), np.int64)
     held_back = 0
     asked = 0
     answered = 0
@@ -369,24 +354,15 @@ def _in_flight(table: Table, arrivals: Arrivals, unasked: Unasked, run: _Run, rn
         reports, ones, back, back_ones = _told(unasked, run, answered, threshold, 1, 0, rng)
         _hear(table, arrivals, run, phase, side, threshold, reports, ones)
         if back > 0:
-            held_back = _hold_back(late, held_back, phase, side, threshold, back, back_ones)
+            late[held_back] = (phase, side, threshold, back, back_ones)
+            held_back += 1
         heard += reports
         answered += 1
-    _hear_late(table, arrivals, run, late, held_back)
+    _hear_late(table, arrivals, run, late[:held_back])
 
 
 @njit(cache=True)
-def _hold_back(late: Ints, held: int, phase: int, side: int, threshold: int, reports: int, ones: int) -> int:
-    """Keep what liars send for the end of the run; how many such rows there are."""
-    late[0, held] = phase
-    late[1, held] = side
-    late[2, held] = threshold
-    late[3, held] = reports
-    late[4, held] = ones
-    return held + 1
-
-
-@njit(cache=True)
-def _hear_late(table: Table, arrivals: Arrivals, run: _Run, late: Ints, held: int) -> None:
-    for k in range(held):
-        _hear(table, arrivals, run, late[0, k], late[1, k], late[2, k], late[3, k], late[4, k])
+def _hear_late(table: Table, arrivals: Arrivals, run: _Run, late: Ints) -> None:
+    """Take in what was withheld: rows of phase, side, threshold, reports and ones."""
+    for k in range(late.shape[0]):
+        _hear(table, arrivals, run, late[k, 0], late[k, 1], late[k, 2], late[k, 3], late[k, 4])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from privquant.arrays import Flags, Ints
-from privquant.lab.engine import simulate_by_asking
+from privquant.lab.engine import USUAL, Setting, simulate_by_asking
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.protocols.base import Protocol
@@ -74,18 +74,13 @@ class _Counted:
 
 
 def simulate(
-    template: Protocol,
-    sample: Sample,
-    trials: int,
-    rng: np.random.Generator,
-    *,
-    draw: str = "empirical",
-    schedule: Schedule = SUGGESTED,
+    template: Protocol, sample: Sample, trials: int, rng: np.random.Generator, setting: Setting = USUAL
 ) -> Ints:
     """The answers' indices of `trials` runs, one row a trial."""
     assert isinstance(template, NaiveSearch)
+    draw = setting.draw
     if draw == "empirical" and sample.n > MOST_USERS:
-        return simulate_by_asking(template, sample, trials, rng, draw=draw)
+        return simulate_by_asking(template, sample, trials, rng, Setting(draw))
     search = _text if template.behaviour == "text" else _published
     return search(template, trials, _Counted(template.coin.flip, sample, trials, rng, draw)).reshape(trials, 1)
 

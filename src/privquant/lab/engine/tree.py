@@ -27,7 +27,7 @@ import numpy as np
 
 from privquant._numba import HAVE_NUMBA, compiled, njit
 from privquant.arrays import Floats, Ints
-from privquant.lab.engine import simulate_by_asking
+from privquant.lab.engine import USUAL, Setting, simulate_by_asking
 from privquant.lab.engine.naive import MOST_USERS
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import SUGGESTED, Schedule
@@ -61,18 +61,13 @@ def supports(template: Protocol, schedule: Schedule = SUGGESTED) -> bool:
 
 
 def simulate(
-    template: Protocol,
-    sample: Sample,
-    trials: int,
-    rng: np.random.Generator,
-    *,
-    draw: str = "empirical",
-    schedule: Schedule = SUGGESTED,
+    template: Protocol, sample: Sample, trials: int, rng: np.random.Generator, setting: Setting = USUAL
 ) -> Ints:
     """The answers' indices of `trials` runs, one row a trial and a column a quantile."""
     assert isinstance(template, Hierarchical)
+    draw = setting.draw
     if draw == "empirical" and sample.n > MOST_USERS:
-        return simulate_by_asking(template, sample, trials, rng, draw=draw)
+        return simulate_by_asking(template, sample, trials, rng, Setting(draw))
     if _by_descent(template):
         return descents(template, sample, trials, rng, draw=draw).reshape(trials, 1)
     several = whole_trees if template.domain.size <= MOST_LEAVES else lazy_trees

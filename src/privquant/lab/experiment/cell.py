@@ -26,7 +26,7 @@ import numpy as np
 from privquant.arrays import Ints
 from privquant.domain import Domain
 from privquant.errors import InvalidInput
-from privquant.lab.engine import Attack, simulate_by_asking, simulator
+from privquant.lab.engine import Attack, Setting, simulate_by_asking, simulator
 from privquant.lab.engine.isotonic import outcomes
 from privquant.lab.experiment.outcome import Outcome, joined, measured
 from privquant.lab.experiment.source import Source
@@ -270,15 +270,14 @@ def _trials(
     """The answers, the ends of what is claimed beside them, and which runs raised an alarm or left a part out."""
     sample: Sample = padded(users.sample, cell.quantile) if cell.padded else users.sample
     none, quiet = np.empty((count, 0, 2), np.int64), np.empty((count, 0), np.int64)
-    asked: dict[str, Any] = {"draw": cell.draw, "schedule": cell.schedule}
+    setting = Setting(cell.draw, cell.schedule, cell.attack)
     if not cell.claim and cell.attack is None:
-        return simulator(template, cell.schedule)(template, sample, count, rng, **asked), none, quiet
-    asked["attack"] = cell.attack
+        return simulator(template, cell.schedule)(template, sample, count, rng, setting), none, quiet
     if cell.protocol != "isotonic":
-        return simulate_by_asking(template, sample, count, rng, **asked), none, quiet
+        return simulate_by_asking(template, sample, count, rng, setting), none, quiet
     cut = LIKELIHOOD_RATIO_CUT if cell.claim == "likelihood-ratio" else None
-    seen = outcomes(template, sample, count, rng, likelihood_ratio=cut, **asked)
+    seen = outcomes(template, sample, count, rng, setting, likelihood_ratio=cut)
     if cell.claim == "alarm":
         raised = seen.evidence > beyond(ALARM, template.users, len(template.quantiles))
         return seen.answers, none, np.stack([raised, seen.dropped > 0.0], axis=1).astype(np.int64)
-    return seen.answers, seen.ends if cut is None else seen.likely, quiet
+    return seen.answers, seen.ends, quiet

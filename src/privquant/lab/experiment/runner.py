@@ -22,7 +22,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -67,17 +67,13 @@ def run_cells(
         journal = Journal(table.with_name(table.name + ".journal"), {"seed": root, **versions()}, resume=resume)
     elif resume:
         raise InvalidInput("resume needs out: finished cells are kept beside the file the sweep writes")
-    try:
+    with nullcontext() if journal is None else closing(journal):
         seeds = {cell.run: cell.seed(root) for cell in cells}
         found = run_seeded(cells, seeds, workers=workers, executor=executor, journal=journal, progress=progress)
-    except BaseException:
-        if journal is not None:
-            journal.close()
-        raise
     whole = Results(tuple(cells), tuple(found[cell.run] for cell in cells), root, measured)
     if journal is not None and out is not None:
         whole.write(out)
-        journal.remove()
+        journal.path.unlink(missing_ok=True)
     return whole
 
 
@@ -147,11 +143,6 @@ class Journal:
 
     def close(self) -> None:
         self._file.close()
-
-    def remove(self) -> None:
-        """The run is finished and its results are written."""
-        self.close()
-        self.path.unlink(missing_ok=True)
 
     def _append(self, record: Mapping[str, Any]) -> None:
         self._file.write(json.dumps(record) + "\n")
