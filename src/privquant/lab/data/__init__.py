@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from privquant.arrays import Ints
 from privquant.columns import to_indices
 from privquant.domain import MAX_SIZE, Domain, Integers, given_domain
 from privquant.errors import InvalidInput
+from privquant.lab.data.files import ENDINGS
 from privquant.lab.data.files import read_column as read_column
 from privquant.lab.sample import Draw, Sample
 from privquant.validation import check_count
@@ -86,9 +88,7 @@ class DataSet:
         return Draw(_sample_of(self))
 
 
-@lru_cache(maxsize=4)
-def _sample_of(data: DataSet) -> Sample:
-    return data.sample()
+_sample_of = lru_cache(maxsize=4)(DataSet.sample)
 
 
 def _made(name: str, n: int, size: int, seed: int) -> Ints:
@@ -200,3 +200,23 @@ def whole_number(text: str, name: str) -> int:
         return int(cleaned)
     except ValueError:
         raise InvalidInput(f"{name} must be a whole number such as 2500, 4^9 or 1e6, got {text!r}") from None
+
+
+def pilot_indices(given: str | PathLike[str], domain: Domain) -> Ints:
+    """The indices of a pilot: "times.csv", "times.csv:ms" for a column of it, or a shape such as "lognormal".
+
+    A shape is drawn over the whole domain, always the same.
+    """
+    from privquant.lab.shapes import SHAPES, shape
+
+    text = fspath(given)
+    if text in SHAPES:
+        return shape(text, 100_000, domain.size, np.random.default_rng(1))
+    path, _, column = text.rpartition(":") if not text.lower().endswith(ENDINGS) else (text, "", "")
+    if not path.lower().endswith(ENDINGS):
+        raise InvalidInput(
+            f"a pilot is a column of values, a file ({', '.join(ENDINGS)}; FILE:COLUMN for one of several) or a "
+            f"shape ({', '.join(SHAPES)}), got {text!r}"
+        )
+    values = read_column(path, column or None)
+    return to_indices(values, domain, outside="clamp", missing="drop", fractions="round").indices

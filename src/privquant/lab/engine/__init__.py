@@ -38,22 +38,21 @@ Simulate = Callable[..., Ints]
 
 
 class Attack(Interface):
-    """Liars in a simulated run: `bit` is what each of them reports, unless they answer by a fake value;
-    `withheld` is whether their reports come after all others. `studies.attack` has one."""
+    """Liars in a simulated run, as `studies.attack` has them.
+
+    bit, withheld:  what each reports, unless there is a fake value; whether their reports come after all others.
+    value:          the index of the fake value among these data.
+    liars:          for each user in the order of asking, whether it is a liar.
+    among:          the population of a run with these liars; its `late()` has the reports that were withheld.
+    """
 
     @property
     def bit(self) -> int: ...
     @property
     def withheld(self) -> bool: ...
-
-    def value(self, sample: Sample) -> int | None:
-        """The index of the fake value among these data."""
-
-    def liars(self, users: int, rng: np.random.Generator) -> Flags:
-        """For each user in the order of asking, whether it is a liar."""
-
-    def among(self, sample: Sample, users: int, rng: np.random.Generator) -> Any:
-        """The population of a run with these liars; its `late()` has the reports that were withheld."""
+    def value(self, sample: Sample) -> int | None: ...
+    def liars(self, users: int, rng: np.random.Generator) -> Flags: ...
+    def among(self, sample: Sample, users: int, rng: np.random.Generator) -> Any: ...
 
 
 class Setting(NamedTuple):

@@ -54,12 +54,21 @@ class Results:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """One row a cell."""
-        return [cell_row(cell, outcome, self.seed, self.alphas) for cell, outcome in self]
+        return [_cell_row(cell, outcome, self.seed, self.alphas) for cell, outcome in self]
 
     @property
     def trial_rows(self) -> list[dict[str, Any]]:
         """One row a trial."""
-        return [row for cell, outcome in self for row in trial_rows(cell, outcome, self.seed)]
+        made_with = versions()
+        rows = []
+        for cell, outcome in self:
+            columns = _cell_columns(cell, self.seed)
+            measures = zip(outcome.answers[:, 0], outcome.rank_errors(), outcome.abs_errors(), strict=True)
+            for trial, (answer, rank, absolute) in enumerate(measures):
+                value = cell.data.domain.value(int(answer))
+                errors = {"rank_error": float(rank), "abs_error": float(absolute)}
+                rows.append({**columns, "trial": trial, "value": value, **errors, **made_with})
+        return rows
 
     def to_pandas(self, *, per: str = "cell") -> Any:
         """A pandas DataFrame with one row per "cell" or per "trial"."""
@@ -92,7 +101,7 @@ def versions() -> dict[str, str]:
     }
 
 
-def cell_columns(cell: Cell, root: int) -> dict[str, Any]:
+def _cell_columns(cell: Cell, root: int) -> dict[str, Any]:
     """The columns that say which cell a row is of."""
     return {
         "data": cell.data.name,
@@ -113,9 +122,9 @@ def cell_columns(cell: Cell, root: int) -> dict[str, Any]:
     }
 
 
-def cell_row(cell: Cell, outcome: Outcome, root: int, alphas: Sequence[float]) -> dict[str, Any]:
+def _cell_row(cell: Cell, outcome: Outcome, root: int, alphas: Sequence[float]) -> dict[str, Any]:
     """One row a cell: success rates with the paper's standard deviation, and errors."""
-    row = cell_columns(cell, root)
+    row = _cell_columns(cell, root)
     seeds = {name: row.pop(name) for name in ("seed", "cell_seed")}
     row["trials"] = outcome.trials
     for alpha in alphas:
@@ -144,24 +153,6 @@ def cell_row(cell: Cell, outcome: Outcome, root: int, alphas: Sequence[float]) -
     if (outcome.truth == outcome.truth[0]).all():
         row["truth"] = cell.data.domain.value(int(outcome.truth[0, 0]))
     return {**row, **seeds, **versions()}
-
-
-def trial_rows(cell: Cell, outcome: Outcome, root: int) -> list[dict[str, Any]]:
-    """One row a trial."""
-    columns = cell_columns(cell, root)
-    rank, absolute = outcome.rank_errors(), outcome.abs_errors()
-    made_with = versions()
-    return [
-        {
-            **columns,
-            "trial": trial,
-            "value": cell.data.domain.value(int(answer)),
-            "rank_error": float(rank[trial]),
-            "abs_error": float(absolute[trial]),
-            **made_with,
-        }
-        for trial, answer in enumerate(outcome.answers[:, 0])
-    ]
 
 
 def check_table_path(path: str | Path) -> Path:
