@@ -1,8 +1,5 @@
 """Many independent runs: `lab.trials`, an experiment of one cell, and `lab.sweep`, a grid of them.
 
-    result = sweep(["pareto:n=2500:B=4^9"], protocols=["naive", "bayess"], epsilons=[0.5, 1.0],
-                   trials=200, seed=1, out="pareto.csv")
-
 A sweep promises what `privquant.lab.experiment.runner` does; the file has the versions and the seeds in it, and
 `lab.trials(..., seed=cell_seed)` gives a row again.
 """
@@ -31,9 +28,6 @@ from privquant.lab.experiment.source import Source
 from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.protocols.base import Protocol
 from privquant.validation import check_count, check_probability
-
-ProtocolSpec = str | tuple[str, Mapping[str, Any]]
-"""A protocol's name, alone or with its options."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -146,7 +140,7 @@ def trials(
 def sweep(
     data: Iterable[DataSet | str],
     *,
-    protocols: Iterable[ProtocolSpec],
+    protocols: Iterable[str | tuple[str, Mapping[str, Any]]],
     epsilons: Iterable[float],
     quantiles: Iterable[float] = (0.5,),
     rounds: Iterable[int | None] = (None,),

@@ -190,12 +190,11 @@ def whole_number(text: str, name: str) -> int:
     """A whole number as people write it: 262144, 262_144, 4^9, 1e6, -5."""
     cleaned = text.strip().replace("_", "")
     power = re.fullmatch(r"(\d+)(\^|\*\*|e\+?)(\d+)", cleaned)
-    if power and int(power[3]) > 64:
-        raise InvalidInput(f"{name} must have an exponent of at most 64, got {text!r}")
     if power:
         number, exponent = int(power[1]), int(power[3])
-        raised: int = number * 10**exponent if power[2][0] == "e" else number**exponent
-        return raised
+        if exponent > 64:
+            raise InvalidInput(f"{name} must have an exponent of at most 64, got {text!r}")
+        return int(number * 10**exponent if power[2][0] == "e" else number**exponent)
     try:
         return int(cleaned)
     except ValueError:

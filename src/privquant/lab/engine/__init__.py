@@ -27,13 +27,12 @@ from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.protocols.base import Protocol
 
 _ENGINES = {
-    "naive": "privquant.lab.engine.naive",
-    "bayess": "privquant.lab.engine.bayes",
-    "bayeslearn": "privquant.lab.engine.bayes",
-    "hierarchical": "privquant.lab.engine.tree",
-    "isotonic": "privquant.lab.engine.isotonic",
+    "naive": "naive",
+    "bayess": "bayes",
+    "bayeslearn": "bayes",
+    "hierarchical": "tree",
+    "isotonic": "isotonic",
 }
-
 Simulate = Callable[..., Ints]
 
 
@@ -70,9 +69,8 @@ USUAL = Setting()
 def simulator(template: Protocol, schedule: Schedule = SUGGESTED) -> Simulate:
     """The fastest exact way to run trials of this template on this schedule."""
     schedule.check(template)
-    where = _ENGINES.get(template.name)
-    if where is not None:
-        engine = import_module(where)
+    if template.name in _ENGINES:
+        engine = import_module(f"{__name__}.{_ENGINES[template.name]}")
         if engine.supports(template, schedule):
             found: Simulate = engine.simulate
             return found
@@ -93,7 +91,5 @@ def simulate_by_asking(
         else:
             users = population_of(protocol, sample, rng, setting.schedule, draw=setting.draw)
             drive(protocol, users, setting.schedule)
-        for k, estimate in enumerate(protocol.estimates()):
-            assert estimate.index is not None
-            answers[trial, k] = estimate.index
+        answers[trial] = [e.index for e in protocol.estimates() if e.index is not None]
     return answers

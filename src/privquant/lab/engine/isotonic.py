@@ -324,7 +324,7 @@ def _in_flight(table: Table, arrivals: Arrivals, unasked: Unasked, run: _Run, rn
     search, plan = run.search, run.plan
     arms = np.empty(plan.roles * plan.quantiles.size, np.int64)
     out = np.empty((3, MOST_ROWS), np.int64)
-    queue = np.empty((3, run.users), np.int64)  # phase, arm, threshold of every user asked
+    queue = np.empty((run.users, 3), np.int64)  # phase, arm, threshold of every user asked
     late = np.empty((run.users if run.withheld else 0, 5), np.int64)
     held_back = 0
     asked = 0
@@ -344,13 +344,10 @@ def _in_flight(table: Table, arrivals: Arrivals, unasked: Unasked, run: _Run, rn
                     rows = queries_for(table, search, plan, phase, arm, before, arms[arm], lone, out)
                     for k in range(rows):
                         for _ in range(out[1, k]):
-                            queue[0, asked] = out[2, k]
-                            queue[1, asked] = arm
-                            queue[2, asked] = out[0, k]
+                            queue[asked] = (out[2, k], arm, out[0, k])
                             asked += 1
-        phase = queue[0, answered]
-        side = side_row(plan.roles, queue[1, answered])
-        threshold = queue[2, answered]
+        phase, arm, threshold = queue[answered, 0], queue[answered, 1], queue[answered, 2]
+        side = side_row(plan.roles, arm)
         reports, ones, back, back_ones = _told(unasked, run, answered, threshold, 1, 0, rng)
         _hear(table, arrivals, run, phase, side, threshold, reports, ones)
         if back > 0:

@@ -3,11 +3,6 @@
 A cell's randomness comes from its own key and the root seed alone: adding, removing or reordering cells changes no
 other cell, and `lab.trials(..., seed=cell.seed(root))` gives the same answers again. Trials run in blocks of fixed
 size, each with its own child of the cell's seed, so the answers are the same for any number of workers.
-
-    Registered("naive", 1.0, options=...)      makes any registered protocol in the local model
-    Shuffled("isotonic", 1.0, delta=1e-8)      makes a search whose rounds are shuffled to (epsilon, delta)
-
-Anything else with the four attributes and the call of a `Template` will do.
 """
 
 from __future__ import annotations
@@ -54,7 +49,7 @@ LIKELIHOOD_RATIO_CUT = 3.8415
 
 
 class Template(Interface):
-    """How a cell makes its protocol: it is called with a domain and a number of users.
+    """How a cell makes its protocol: `Registered`, `Shuffled`, or anything else with these attributes and call.
 
     protocol, epsilon, quantiles: what is run. settings: all of it as JSON, for the key of a cell.
     """
@@ -80,7 +75,7 @@ def what_is_run(template: Template) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Registered:
-    """A registered protocol by its name, with its own options."""
+    """Any registered protocol in the local model, by its name and with its own options."""
 
     protocol: str
     epsilon: float
@@ -108,7 +103,10 @@ class Registered:
 
 @dataclass(frozen=True)
 class Shuffled:
-    """A search in the shuffle model; the coin of each round follows from its size. method: of the accounting."""
+    """A search whose rounds are shuffled to (epsilon, delta); the coin of each follows from its size.
+
+    method: of the accounting.
+    """
 
     protocol: str
     epsilon: float

@@ -57,8 +57,6 @@ class Outcome:
     def trials(self) -> int:
         return int(self.answers.shape[0])
 
-    # -- the answer ------------------------------------------------------------------------------------------------
-
     def hits(self, alpha: float, which: int = 0) -> Flags:
         """Trials whose answer is within alpha of the quantile in rank."""
         return is_within(self.below[:, which], self.upto[:, which], self.n, self.quantiles[which], alpha)
@@ -80,8 +78,6 @@ class Outcome:
         """The paper's error |F(m) - F(true m)| of the coin m = v - 1."""
         return np.asarray(np.abs(self.below[:, which] - self.truth_upto[:, which]) / self.n)
 
-    # -- what was claimed beside it --------------------------------------------------------------------------------
-
     def missed(self, which: int = 0) -> tuple[Flags, Flags]:
         """Trials whose claim lies wholly below the population's quantile, and wholly above it."""
         low, high, truth = self.low[:, which], self.high[:, which], self.population[:, which]
@@ -93,8 +89,6 @@ class Outcome:
 
     def unbounded(self, which: int = 0) -> Flags:
         return np.asarray((self.low[:, which] < 0) | (self.high[:, which] < 0))
-
-    # -- as parts and as JSON --------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -108,8 +102,7 @@ class Outcome:
             given = np.array(form.get(name, []), np.int64)
             return given if given.size else given.reshape(len(form["answers"]), 0)
 
-        names = [f.name for f in fields(cls) if f.name not in ("n", "quantiles", "seconds")]
-        made = {name: array(name) for name in names}
+        made = {f.name: array(f.name) for f in fields(cls) if f.name not in ("n", "quantiles", "seconds")}
         return cls(form["n"], tuple(form["quantiles"]), **made, seconds=form["seconds"])
 
 

@@ -1,8 +1,5 @@
 """Runs cells: one seed rule, one pool, a journal to resume from, a progress bar.
 
-    found = run_cells(cells, seed=1)                        all cores, in processes of our own
-    found = run_cells(cells, seed=1, executor=executor)     in any `concurrent.futures.Executor`
-
 Promises:
 - the same numbers for any number of workers, any executor, and for any other cells beside them;
 - with `out`, every finished cell is kept in a journal beside it: a run that was interrupted (Ctrl-C, kill, power)
