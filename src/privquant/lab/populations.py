@@ -16,6 +16,7 @@ from privquant.lab.schedule import Schedule
 from privquant.messages import AnyQuery, AnyReport, Query, Report, TreeQuery
 from privquant.privacy.coin import DRAW, Coin
 from privquant.protocols.base import Protocol
+from privquant.protocols.tree.encodings import encode
 from privquant.validation import check_choice
 
 
@@ -65,8 +66,6 @@ class Users(_OfSample):
     def answer(self, queries: Sequence[AnyQuery]) -> list[AnyReport]:
         values = self._take(len(queries))
         if queries and isinstance(queries[0], TreeQuery):
-            from privquant.protocols.tree.encodings import encode
-
             return [encode(q, int(v), self._rng) for q, v in zip(queries, values, strict=True)]  # type: ignore[arg-type]
         asked = [q for q in queries if isinstance(q, Query)]
         thresholds = np.fromiter((q.threshold for q in asked), np.int64, len(asked))

@@ -60,10 +60,8 @@ class Trials:
         return self.outcome.rank_errors()
 
     def __repr__(self) -> str:
-        made = self.template
-        return (
-            f"Trials({self.outcome.trials:,} runs of {made.name}, {made.users:,} users, epsilon {made.epsilon:g})"
-        )
+        made, runs = self.template, self.outcome.trials
+        return f"Trials({runs:,} runs of {made.name}, {made.users:,} users, epsilon {made.epsilon:g})"
 
 
 def trials(
@@ -202,15 +200,10 @@ def sweep(
                 f"data are DataSets or lines of text, got {d!r:.60}; see privquant.lab.data.from_values"
             )
     named = [(p, {}) if isinstance(p, str) else (p[0], dict(p[1])) for p in _several(protocols, "protocols")]
+    numbers = _several(epsilons, "epsilons"), _several(quantiles, "quantiles"), _several(rounds, "rounds")
     cells = [
         Cell.of(d, name, e, quantile=q, schedule=Schedule.of(rounds=r), options=options, draw=draw, trials=trials)
-        for d, (name, options), e, q, r in product(
-            sets,
-            named,
-            _several(epsilons, "epsilons"),
-            _several(quantiles, "quantiles"),
-            _several(rounds, "rounds"),
-        )
+        for d, (name, options), e, q, r in product(sets, named, *numbers)
     ]
     return run_cells(
         cells,

@@ -26,9 +26,9 @@ from privquant.arrays import Ints
 from privquant.columns import to_indices
 from privquant.domain import MAX_SIZE, Domain, Integers, given_domain
 from privquant.errors import InvalidInput
-from privquant.lab.data.files import ENDINGS
-from privquant.lab.data.files import read_column as read_column
+from privquant.lab.data.files import ENDINGS, read_column
 from privquant.lab.sample import Draw, Sample
+from privquant.lab.shapes import SHAPES, shape
 from privquant.validation import check_count
 
 __all__ = ["DataSet", "dataset", "dataset_names", "from_values", "pareto", "parse", "uniform_interval"]
@@ -94,8 +94,6 @@ _sample_of = lru_cache(maxsize=4)(DataSet.sample)
 def _made(name: str, n: int, size: int, seed: int) -> Ints:
     if name in _RECIPES:
         return _RECIPES[name](n, size, seed=seed)
-    from privquant.lab.shapes import shape
-
     return np.asarray(shape(name, n, size, np.random.default_rng(seed)), np.int64)
 
 
@@ -104,14 +102,12 @@ _RECIPES: dict[str, Callable[..., Ints]] = {"pareto": pareto, "uniform-interval"
 
 def dataset_names() -> tuple[str, ...]:
     """The names `dataset` knows: the paper's recipes, then the hard shapes."""
-    from privquant.lab.shapes import SHAPES
-
     return (*_RECIPES, *(name for name in SHAPES if name not in _RECIPES))
 
 
 def dataset(name: str, *, n: int, size: int, seed: int = PAPER_SEED) -> DataSet:
     """A named data set of n users with values in 0 .. size-1."""
-    if name not in _RECIPES and name not in dataset_names():
+    if name not in dataset_names():
         raise InvalidInput(f"unknown data set {name!r}; there are {', '.join(dataset_names())}")
     users = check_count(n, "n", 1)
     domain_size = check_count(size, "size", 1)
@@ -206,8 +202,6 @@ def pilot_indices(given: str | PathLike[str], domain: Domain) -> Ints:
 
     A shape is drawn over the whole domain, always the same.
     """
-    from privquant.lab.shapes import SHAPES, shape
-
     text = fspath(given)
     if text in SHAPES:
         return shape(text, 100_000, domain.size, np.random.default_rng(1))

@@ -147,8 +147,7 @@ def outcomes(
     table = new_table(room, coins=len(order), sides=2 * quantiles if roles == 3 else 0)
     unasked = _unasked(0 if statistical else template.users, room, sample.n)
     found = np.empty((trials, quantiles), np.int64)
-    claims = roles == 3 or likelihood_ratio is not None
-    ends = np.full((trials, quantiles if claims else 0, 2), -1, np.int64)
+    ends = np.full((trials, quantiles if roles == 3 or likelihood_ratio is not None else 0, 2), -1, np.int64)
     evidence, dropped = np.zeros(trials), np.zeros(trials)
     for trial in range(trials):
         if attack is not None:

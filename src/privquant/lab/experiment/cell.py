@@ -82,16 +82,6 @@ class Registered:
     quantiles: tuple[float, ...] = (0.5,)
     options: tuple[tuple[str, Any], ...] = ()
 
-    @classmethod
-    def of(
-        cls, protocol: str, epsilon: float, *, quantile: Any = 0.5, options: Mapping[str, Any] | None = None
-    ) -> Registered:
-        """Checked, the names of the options included."""
-        check_options(protocol, options or {})
-        return cls(
-            protocol, check_epsilon(epsilon), check_quantiles(quantile), tuple(sorted((options or {}).items()))
-        )
-
     @property
     def settings(self) -> Mapping[str, Any]:
         return what_is_run(self) | {"options": dict(self.options)}
@@ -103,10 +93,7 @@ class Registered:
 
 @dataclass(frozen=True)
 class Shuffled:
-    """A search whose rounds are shuffled to (epsilon, delta); the coin of each follows from its size.
-
-    method: of the accounting.
-    """
+    """A search whose rounds are shuffled to (epsilon, delta); their sizes give the coins. method: of the accounting."""
 
     protocol: str
     epsilon: float
@@ -188,7 +175,9 @@ class Cell:
         **settings: Any,
     ) -> Cell:
         """A cell of a registered protocol; an option it does not have is refused before anything runs."""
-        made = Registered.of(protocol, epsilon, quantile=quantile, options=options)
+        check_options(protocol, options or {})
+        given = tuple(sorted((options or {}).items()))
+        made = Registered(protocol, check_epsilon(epsilon), check_quantiles(quantile), given)
         cell = cls(data, made, label=label or protocol, notes=tuple((notes or {}).items()), **settings)
         cell.schedule.check(cell.made())
         return cell

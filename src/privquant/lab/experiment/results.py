@@ -1,7 +1,4 @@
-"""Cells and their outcomes, as one object that reports read and that writes itself as a tidy table.
-
-A table has one row a cell or one row a trial, as CSV or Parquet, with the versions and the seed in it.
-"""
+"""Cells and their outcomes as one object, which writes itself as a table with the versions and the seed in it."""
 
 from __future__ import annotations
 
