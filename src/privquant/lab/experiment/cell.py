@@ -93,7 +93,7 @@ class Registered:
 
 @dataclass(frozen=True)
 class Shuffled:
-    """A search whose rounds are shuffled to (epsilon, delta); their sizes give the coins. method: of the accounting."""
+    """A search in rounds shuffled to (epsilon, delta); their sizes give the coins. method: of the accounting."""
 
     protocol: str
     epsilon: float
