@@ -15,7 +15,7 @@ from measure import Row, row, seconds, side_by_side
 
 from privquant.domain import Integers
 from privquant.lab.data import dataset
-from privquant.lab.engine import simulate_by_asking, simulator
+from privquant.lab.engine import Setting, simulate_by_asking, simulator
 from privquant.lab.populations import Users
 from privquant.lab.run import run
 from privquant.lab.sample import Sample
@@ -49,7 +49,7 @@ def by_asking(template: Protocol, sample: Sample) -> None:
 
 
 def by_counts(template: Protocol, sample: Sample, trials: int) -> None:
-    simulator(template)(template, sample, trials, np.random.default_rng(1), draw="empirical")
+    simulator(template)(template, sample, trials, np.random.default_rng(1))
 
 
 def against_asking() -> list[Row]:
@@ -72,8 +72,8 @@ def in_rounds() -> list[Row]:
     rng = np.random.default_rng(1)
     fast = simulator(template, schedule=schedule)
     asked, counted = side_by_side(
-        partial(simulate_by_asking, template, sample, ASKED, rng, schedule=schedule),
-        partial(fast, template, sample, BLOCK, rng, schedule=schedule),
+        partial(simulate_by_asking, template, sample, ASKED, rng, Setting(schedule=schedule)),
+        partial(fast, template, sample, BLOCK, rng, Setting(schedule=schedule)),
     )
     case = f"isotonic in 32 rounds, n = {n}, B = 4^9"
     return [row("asking the object over the engine", case, asked / ASKED, counted / BLOCK, "trial")]

@@ -14,6 +14,7 @@ from itertools import product
 import numpy as np
 
 from privquant.domain import Integers
+from privquant.lab.engine import Setting
 from privquant.lab.engine.isotonic import outcomes
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import Schedule
@@ -44,7 +45,7 @@ def evidence(users: int, schedule: Schedule, spread: float, runs: int, seed: int
         rng = np.random.default_rng([seed, users, turn])
         template = Isotonic(Integers(0, SIZE - 1), users=users, epsilon=EPSILON, quantile=q, spread=spread)
         sample = Sample(shape(name, users, SIZE, rng), SIZE)
-        found += outcomes(template, sample, ON_ONE, rng, schedule=schedule).evidence.tolist()
+        found += outcomes(template, sample, ON_ONE, rng, Setting(schedule=schedule)).evidence.tolist()
         turn += 1
     return np.array(found) - beyond(ALARM, users, 1)
 

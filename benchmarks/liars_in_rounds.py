@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import argparse
 
+import measure  # noqa: F401 - it puts `studies` on the path
 import numpy as np
 
 from privquant.domain import Integers
-from privquant.lab.attack import Attack
+from privquant.lab.engine import Setting
 from privquant.lab.engine.isotonic import outcomes
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import Schedule
@@ -23,6 +24,7 @@ from privquant.lab.shapes import shape
 from privquant.privacy.poisoning import shift
 from privquant.protocols.isotonic.contradiction import ALARM, beyond
 from privquant.protocols.isotonic.protocol import Isotonic
+from studies.attack import Attack
 
 SIZE = 10**4
 USERS = 2_400
@@ -40,7 +42,7 @@ def runs(schedule: Schedule, spread: float, count: int, seed: int, *, guard: boo
     for number in range(count):
         sample = Sample(shape("lognormal", USERS, SIZE, np.random.default_rng([seed, number])), SIZE)
         rng = np.random.default_rng([seed, number, 7])
-        seen = outcomes(template, sample, 1, rng, attack=LIARS, schedule=schedule)
+        seen = outcomes(template, sample, 1, rng, Setting(schedule=schedule, attack=LIARS))
         found[:, number] = sample.rank_error(seen.answers[:, 0], 0.5)[0], seen.evidence[0], seen.dropped[0]
     return found
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from measure import ROOT, Row
 
-from privquant.lab.experiment.tables import versions, write_table
+from privquant.lab.experiment.results import versions, write_table
 
 # One module a section, each with rows(); the text stands above the section's table in the docs.
 SECTIONS = {

@@ -25,7 +25,7 @@ TURNS = 9
 
 def _trials(template: Protocol, sample: Sample, trials: int) -> Callable[[], object]:
     simulate = simulator(template)
-    return lambda: simulate(template, sample, trials, np.random.default_rng(1), draw="empirical")
+    return lambda: simulate(template, sample, trials, np.random.default_rng(1))
 
 
 def trial_seconds(name: str, samples: list[Sample]) -> list[float]:

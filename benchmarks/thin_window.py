@@ -11,15 +11,17 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
+import measure  # noqa: F401 - it puts `studies` on the path
 import numpy as np
 from numpy.typing import NDArray
 
 from privquant.domain import Integers
-from privquant.lab.attack import Attack
+from privquant.lab.engine import Setting
 from privquant.lab.engine.isotonic import outcomes
 from privquant.lab.sample import Sample
 from privquant.lab.shapes import shape
 from privquant.protocols.isotonic.protocol import Isotonic
+from studies.attack import Attack
 
 SIZE = 10**6
 EPSILON = 1.0
@@ -45,7 +47,7 @@ def moved(name: str, users: int, attack: Attack, runs: int, seed: int) -> tuple[
     errors, dropped = np.empty(runs), np.empty(runs)
     for number in range(runs):
         sample = Sample(shape(name, users, SIZE, np.random.default_rng([seed, number])), SIZE)
-        found = outcomes(template, sample, 1, np.random.default_rng([seed, number, 7]), attack=attack)
+        found = outcomes(template, sample, 1, np.random.default_rng([seed, number, 7]), Setting(attack=attack))
         errors[number] = sample.rank_error(found.answers[:, 0], 0.5)[0]
         dropped[number] = found.dropped[0] > 0.0
     return float(np.quantile(errors, 0.95)), float(dropped.mean())

@@ -94,7 +94,7 @@ def by_counts(nodes: int) -> float:
         answer="argmin",
     )
     simulate = simulator(template)
-    return best(lambda: simulate(template, sample, 1, np.random.default_rng(1), draw="empirical"))
+    return best(lambda: simulate(template, sample, 1, np.random.default_rng(1)))
 
 
 def rows() -> list[Row]:

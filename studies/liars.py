@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from privquant.lab.attack import Attack
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.outcome import Outcome
 from privquant.lab.experiment.results import Results
 from privquant.lab.experiment.source import Drawn
 from privquant.privacy.poisoning import shift
+from studies.attack import Attack
 from studies.table import Runs, markdown, name
 
 EPSILON = 1.0

@@ -18,9 +18,8 @@ import privquant
 from privquant import _numba
 from privquant._numba import HAVE_NUMBA, compiled, compiled_form, njit
 from privquant.domain import Integers
+from privquant.lab.engine.draws import binomial, draw, fill, hypergeometric, new_tree
 from privquant.lab.engine.isotonic import outcomes
-from privquant.lab.engine.samplers import binomial, hypergeometric
-from privquant.lab.engine.unasked import draw, fill, new_tree
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.pages.page_files import device_folder

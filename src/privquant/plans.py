@@ -158,9 +158,9 @@ def _pilot(given: Any, domain: Domain) -> Pilot | None:
     if given is None or isinstance(given, Pilot):
         return given
     if isinstance(given, str) or hasattr(given, "__fspath__"):
-        from privquant.lab.data.pilots import indices_of
+        from privquant.lab.data import pilot_indices
 
-        return pilot_of_indices(indices_of(given, domain), domain)
+        return pilot_of_indices(pilot_indices(given, domain), domain)
     return pilot_of(given, domain)
 
 

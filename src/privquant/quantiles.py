@@ -23,6 +23,7 @@ from privquant.lab.engine import simulate_by_asking, simulator
 from privquant.lab.populations import population_of
 from privquant.lab.run import Progress, drive, generator
 from privquant.lab.sample import Sample
+from privquant.lab.schedule import SUGGESTED
 from privquant.messages import Estimate
 from privquant.planning.statement import stated, stated_estimates
 from privquant.protocols.base import Protocol
@@ -200,14 +201,14 @@ def _collect(
     if not protocol.takes_counts and sample.n > ONE_BY_ONE:
         simulate = simulator(protocol)
         if simulate is not simulate_by_asking:
-            answers = simulate(protocol, sample, 1, rng, draw="empirical")[0]
+            answers = simulate(protocol, sample, 1, rng)[0]
             if progress is not None:
                 progress(sample.n, sample.n)
             return [
                 stated(protocol.estimate_at(int(index), q, users=sample.n), protocol)
                 for index, q in zip(answers, protocol.quantiles, strict=True)
             ]
-    drive(protocol, population_of(protocol, sample, rng), progress=progress)
+    drive(protocol, population_of(protocol, sample, rng, SUGGESTED), progress=progress)
     return stated_estimates(protocol)
 
 

@@ -18,11 +18,10 @@ from statistics import NormalDist
 from typing import Any, NamedTuple
 
 from privquant import __version__
-from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.cell import Cell, Registered, Template
 from privquant.lab.experiment.outcome import Outcome
 from privquant.lab.experiment.results import Results
 from privquant.lab.experiment.source import LISTED, Drawn
-from privquant.lab.experiment.template import Registered, Template
 from privquant.planning.calibration import law_of
 from privquant.planning.law import FORM, Run, cliff_run, unit
 from privquant.planning.limits import kappa_of

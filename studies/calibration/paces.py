@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.cell import Cell, Registered
 from privquant.lab.experiment.outcome import Outcome
 from privquant.lab.experiment.source import LISTED, Drawn
-from privquant.lab.experiment.template import Registered
 from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.planning.asking import SPREAD, interval_run, shared, slowed
 from privquant.planning.law import Law, Run, unit

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privquant.domain import Domain
-from privquant.lab.experiment.template import what_is_run
+from privquant.lab.experiment.cell import what_is_run
 from privquant.messages import Guarantee
 from privquant.planning.shuffled_coins import coin_of_round, rounds_of
 from privquant.privacy.coin import Coin

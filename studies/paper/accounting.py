@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from privquant.lab.experiment.results import Results
-from privquant.lab.experiment.tables import versions
+from privquant.lab.experiment.results import Results, versions
 from privquant.privacy.comparison import coin_noise
 from privquant.privacy.shuffle import local_epsilon
 from studies import style

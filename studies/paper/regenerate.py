@@ -10,9 +10,8 @@ from typing import Any
 from privquant.errors import InvalidInput
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.outcome import Outcome
-from privquant.lab.experiment.results import Results
+from privquant.lab.experiment.results import Results, write_table
 from privquant.lab.experiment.runner import run_cells
-from privquant.lab.experiment.tables import write_table
 from studies import style
 from studies.paper import accounting, beyond, constant, padding, pareto, shuffle, uniform
 from studies.paper.figure import Effort, Figure

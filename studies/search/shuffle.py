@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.cell import Cell, Shuffled
 from privquant.lab.experiment.results import Results
 from privquant.lab.experiment.source import Drawn
-from privquant.lab.experiment.template import Shuffled
 from studies.table import Runs, markdown, name, ratio_text
 
 USERS = 100_000

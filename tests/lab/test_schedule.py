@@ -81,5 +81,5 @@ def test_rounds_that_privacy_rests_on_are_not_cut_up(build) -> None:  # type: ig
         with pytest.raises(InvalidInput, match="brings its own rounds"):
             run(template.fresh(), None, schedule=schedule)
         with pytest.raises(InvalidInput, match="brings its own rounds"):
-            simulator(template, "empirical", schedule)
+            simulator(template, schedule)
     assert simulator(template) is not simulate_by_asking

@@ -14,9 +14,8 @@ import numpy as np
 
 import privquant as pq
 from privquant.domain import Integers
-from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.cell import Cell, Registered
 from privquant.lab.experiment.runner import run_cells
-from privquant.lab.experiment.template import Registered
 from privquant.lab.sample import Draw, Sample
 
 INSTALLS, EPSILON, QUANTILES, CONFIDENCE = 20_000, 1.0, (0.5, 0.9, 0.99), 0.9

@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from privquant.domain import Integers
-from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.cell import Cell, Registered
 from privquant.lab.experiment.runner import run_cells
 from privquant.lab.experiment.source import Drawn
-from privquant.lab.experiment.template import Registered
 from privquant.lab.sample import Draw, Sample
 from privquant.planning.calibration import calibration
 from privquant.planning.solving import Job, by_measurement, solve

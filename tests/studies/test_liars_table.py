@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from privquant.errors import InvalidInput
-from privquant.lab.attack import Attack, UsersAndLiars
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.outcome import Outcome
 from privquant.lab.experiment.runner import run_cells
@@ -13,6 +12,7 @@ from privquant.lab.sample import Sample
 from privquant.messages import Query
 from privquant.privacy.coin import flip_threshold
 from studies import liars
+from studies.attack import Attack, UsersAndLiars
 from studies.table import Runs
 
 

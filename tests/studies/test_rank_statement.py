@@ -28,7 +28,7 @@ def kept(name, shaped, quantile, claimed_users=USERS):
     inside = 0
     for _ in range(RUNS // 4):
         sample = Sample(shape(shaped, USERS, SIZE, rng), SIZE)
-        found = simulator(template)(template, sample, 4, rng, draw="empirical")
+        found = simulator(template)(template, sample, 4, rng)
         inside += int((sample.rank_error(found[:, 0], quantile) <= said.within).sum())
     return inside / RUNS
 

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from studies_outcomes import made_up
 
-from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.cell import Cell, Shuffled
 from privquant.lab.experiment.runner import run_cells
 from privquant.lab.experiment.source import Drawn
-from privquant.lab.experiment.template import Shuffled
 from studies.limits import success_limit
 from studies.search import rounds, users
 from studies.search.success import USERS

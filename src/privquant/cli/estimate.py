@@ -67,7 +67,7 @@ def estimate(
     This SIMULATES the collection from data you already hold: each row is a user who answers one yes/no question
     through a biased coin. Nothing is sent anywhere. The true quantile stands beside the estimate.
     """
-    from privquant.lab.data import read_column
+    from privquant.lab.data.files import read_column
     from privquant.lab.data.outside import Truth, warning
     from privquant.protocols.registry import DEFAULT_PROTOCOL
     from privquant.quantiles import quantile as find

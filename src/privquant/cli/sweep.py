@@ -50,8 +50,8 @@ def sweep(
     Ctrl-C keeps the finished cells in OUT.journal; the same command with --resume goes on.
     """
     from privquant.lab.data import whole_number
-    from privquant.lab.experiment.tables import check_table_path
-    from privquant.lab.sweep import sweep as run_sweep
+    from privquant.lab.experiment.results import check_table_path
+    from privquant.lab.trials import sweep as run_sweep
     from privquant.protocols.registry import protocol_names
 
     if answers is not None:

@@ -1,11 +1,5 @@
 """Populations answer, protocols ask. Each is one object that turns queries into reports.
 
-    Users       an in-memory sample, asked one by one: without replacement (the paper's empirical setting), or
-                drawn from it with replacement (the statistical setting, users drawn from a distribution)
-    CountUsers  the same by exact count sampling: cost does not depend on how many users a query is for
-    Coins       noisy binary search without privacy: coins with given probabilities, on request moved by an
-                adversary by up to a given distance
-
 All draw from a numpy Generator handed in: this is the simulator. The device's coin takes no seed.
 """
 
@@ -18,9 +12,11 @@ import numpy as np
 from privquant.arrays import Ints
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.lab.sample import Sample
+from privquant.lab.schedule import Schedule
 from privquant.messages import AnyQuery, AnyReport, Query, Report, TreeQuery
 from privquant.privacy.coin import DRAW, Coin
 from privquant.protocols.base import Protocol
+from privquant.protocols.tree.encodings import encode
 from privquant.validation import check_choice
 
 
@@ -39,7 +35,8 @@ class _OfSample:
         rng : numpy Generator
             Of their coins and of who is asked.
         draw : {"empirical", "statistical"}
-            Each user at most once, or every answer from a user drawn anew.
+            Each user at most once (the paper's empirical setting), or every answer from a user drawn anew (the
+            statistical setting, users drawn from a distribution).
         """
         check_choice(draw, "draw", ("empirical", "statistical"))
         self._sample = sample
@@ -69,8 +66,6 @@ class Users(_OfSample):
     def answer(self, queries: Sequence[AnyQuery]) -> list[AnyReport]:
         values = self._take(len(queries))
         if queries and isinstance(queries[0], TreeQuery):
-            from privquant.protocols.tree.encodings import encode
-
             return [encode(q, int(v), self._rng) for q, v in zip(queries, values, strict=True)]  # type: ignore[arg-type]
         asked = [q for q in queries if isinstance(q, Query)]
         thresholds = np.fromiter((q.threshold for q in asked), np.int64, len(asked))
@@ -86,7 +81,7 @@ class Users(_OfSample):
 
 
 class CountUsers(_OfSample):
-    """A sample's users, answering by exact counts.
+    """A sample's users, answering by exact counts: the cost does not depend on how many users a query is for.
 
     Users are kept as cells between the thresholds met so far, each with its total and how many of it were
     asked. Which users of a cell were asked is uniform, so splitting a cell splits its asked users
@@ -139,15 +134,11 @@ Adversary = Callable[[int, float, int], float]
 
 
 def population_of(
-    protocol: Protocol,
-    sample: Sample,
-    rng: np.random.Generator,
-    *,
-    draw: str = "empirical",
-    one_by_one: bool = False,
+    protocol: Protocol, sample: Sample, rng: np.random.Generator, schedule: Schedule, *, draw: str = "empirical"
 ) -> Users | CountUsers:
     """The sample as a population that answers this protocol: by count where that is all that matters."""
-    return (CountUsers if protocol.takes_counts and not one_by_one else Users)(sample, rng, draw=draw)
+    by_count = protocol.takes_counts and schedule.kind != "in-flight"
+    return (CountUsers if by_count else Users)(sample, rng, draw=draw)
 
 
 class Coins:

@@ -9,10 +9,9 @@ import numpy as np
 
 from privquant.arrays import Floats, Ints
 from privquant.domain import Domain
-from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment.cell import Cell, Registered, Shuffled, Template
 from privquant.lab.experiment.outcome import Outcome
 from privquant.lab.experiment.runner import run_cells
-from privquant.lab.experiment.template import Registered, Shuffled, Template
 from privquant.lab.sample import Draw, Sample
 from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.planning.asking import SPREAD

@@ -82,7 +82,7 @@ def run(
         raise InvalidInput(
             f"the protocol is to ask {protocol.users - protocol.asked:,} users, but there are {sample.n:,} values"
         )
-    users = population_of(protocol, sample, generator(rng), one_by_one=chosen.kind == "in-flight")
+    users = population_of(protocol, sample, generator(rng), chosen)
     drive(protocol, users, chosen, progress=progress)
     found = stated(protocol.estimate(), protocol)
     return found if column is None else warned(found, column, protocol.domain)

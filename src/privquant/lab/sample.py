@@ -52,11 +52,10 @@ class Sample:
         sample.__dict__["_histogram"] = (distinct, np.cumsum(held))
         return sample
 
-    def __getattr__(self, name: str) -> Ints:
-        if name != "indices" or "_histogram" not in self.__dict__:
-            raise AttributeError(name)
-        self.indices = np.repeat(self.values, np.diff(self._from_zero))
-        return self.indices
+    @cached_property
+    def indices(self) -> Ints:
+        """One a user; a sample given as counts lists them when they are asked for."""
+        return np.repeat(self.values, np.diff(self._from_zero))
 
     @property
     def n(self) -> int:

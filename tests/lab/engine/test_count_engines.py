@@ -14,10 +14,8 @@ from scipy import stats
 
 from privquant.domain import Integers
 from privquant.errors import InvalidInput
-from privquant.lab.engine import naive, simulate_by_asking, simulator, tree
-from privquant.lab.engine.tree import whole as tree_whole
-from privquant.lab.engine.tree.lazy import lazy_trees
-from privquant.lab.engine.tree.whole import binomial_table, whole_trees
+from privquant.lab.engine import Setting, naive, simulate_by_asking, simulator, tree
+from privquant.lab.engine.tree import binomial_table, lazy_trees, whole_trees
 from privquant.lab.populations import Users
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import Schedule
@@ -31,7 +29,7 @@ BY_COUNT, BY_WHOLE_TREE, BY_ASKING = 6000, 1500, 600
 
 
 @dataclass(frozen=True)
-class Setting:
+class Case:
     size: int
     n: int
     users: int
@@ -54,26 +52,26 @@ class Setting:
 
 
 NAIVE = [
-    Setting(11, 40, 40),
-    Setting(16, 60, 45, options={"behaviour": "published"}),
-    Setting(13, 60, 60, options={"behaviour": "published"}),
-    Setting(6, 30, 70, "statistical"),
-    Setting(23, 3, 3),
-    Setting(64, 90, 60),
+    Case(11, 40, 40),
+    Case(16, 60, 45, options={"behaviour": "published"}),
+    Case(13, 60, 60, options={"behaviour": "published"}),
+    Case(6, 30, 70, "statistical"),
+    Case(23, 3, 3),
+    Case(64, 90, 60),
 ]
 TREES = [
-    Setting(11, 40, 40),
-    Setting(16, 50, 35, options={"encoding": "sue", "branching": 2}),
-    Setting(13, 60, 60, options={"encoding": "hadamard"}),
-    Setting(13, 30, 60, "statistical", options={"encoding": "hadamard", "branching": 2}),
-    Setting(7, 30, 50, "statistical", options={"branching": 3}),
-    Setting(23, 3, 3),
-    Setting(16, 40, 40, options={"answer": "argmin"}),
-    Setting(14, 60, 40, options={"answer": "argmin", "branching": 3}),
-    Setting(14, 40, 60, "statistical", options={"answer": "argmin", "branching": 3, "encoding": "hadamard"}),
-    Setting(14, 50, 50, options={"consistency": True, "branching": 3}),
-    Setting(300, 60, 60, options={"answer": "argmin"}),
-    Setting(40, 50, 50, quantile=(0.3, 0.6), options={"branching": 3}),
+    Case(11, 40, 40),
+    Case(16, 50, 35, options={"encoding": "sue", "branching": 2}),
+    Case(13, 60, 60, options={"encoding": "hadamard"}),
+    Case(13, 30, 60, "statistical", options={"encoding": "hadamard", "branching": 2}),
+    Case(7, 30, 50, "statistical", options={"branching": 3}),
+    Case(23, 3, 3),
+    Case(16, 40, 40, options={"answer": "argmin"}),
+    Case(14, 60, 40, options={"answer": "argmin", "branching": 3}),
+    Case(14, 40, 60, "statistical", options={"answer": "argmin", "branching": 3, "encoding": "hadamard"}),
+    Case(14, 50, 50, options={"consistency": True, "branching": 3}),
+    Case(300, 60, 60, options={"answer": "argmin"}),
+    Case(40, 50, 50, quantile=(0.3, 0.6), options={"branching": 3}),
 ]
 
 
@@ -89,11 +87,11 @@ def p_value(first: np.ndarray, second: np.ndarray, size: int) -> float:
 
 def both(setting, made, engine, **other):
     template, sample, rng = setting.template(made), setting.sample(), np.random.default_rng(7)
-    assert engine.supports(template, setting.draw)
+    assert engine.supports(template)
     light = made is NaiveSearch or not (template.whole or len(template.quantiles) > 1)
     trials = BY_COUNT if light else BY_WHOLE_TREE
-    fast = engine.simulate(setting.template(made, **other), sample, trials, rng, draw=setting.draw)
-    slow = simulate_by_asking(template, sample, BY_ASKING, rng, draw=setting.draw)
+    fast = engine.simulate(setting.template(made, **other), sample, trials, rng, Setting(setting.draw))
+    slow = simulate_by_asking(template, sample, BY_ASKING, rng, Setting(setting.draw))
     return fast, slow, setting.size
 
 
@@ -114,8 +112,8 @@ def test_the_tree_by_counts_has_the_law_of_the_protocol(setting):
 def test_these_protocols_answer_alike_on_any_schedule(setting, made, engine, schedule):
     """Their engines take no notice of the schedule, because the law of the answers does not depend on it."""
     template, sample, rng = setting.template(made), setting.sample(), np.random.default_rng(8)
-    fast = engine.simulate(template, sample, BY_COUNT, rng, schedule=schedule)
-    slow = simulate_by_asking(template, sample, BY_ASKING, rng, schedule=schedule)
+    fast = engine.simulate(template, sample, BY_COUNT, rng, Setting(schedule=schedule))
+    slow = simulate_by_asking(template, sample, BY_ASKING, rng, Setting(schedule=schedule))
     assert p_value(fast, slow, setting.size) > FALSE_ALARM
 
 
@@ -130,10 +128,10 @@ def test_the_comparison_rejects_a_twin_that_is_off(setting, made, engine, other)
 
 def test_the_comparison_rejects_drawing_with_replacement():
     """Honest coins and a batch that is half of the crowd: only the way of drawing differs."""
-    setting = Setting(8, 30, 30, epsilon=20.0, quantile=0.5)
+    setting = Case(8, 30, 30, epsilon=20.0, quantile=0.5)
     template, sample, rng = setting.template(NaiveSearch), setting.sample(), np.random.default_rng(7)
-    fast = naive.simulate(template, sample, BY_COUNT, rng, draw="statistical")
-    slow = simulate_by_asking(template, sample, BY_ASKING, rng, draw="empirical")
+    fast = naive.simulate(template, sample, BY_COUNT, rng, Setting("statistical"))
+    slow = simulate_by_asking(template, sample, BY_ASKING, rng)
     assert p_value(fast, slow, 8) < FALSE_ALARM
 
 
@@ -196,7 +194,7 @@ def test_a_sample_of_counts_is_the_sample_it_counts():
 
 def test_several_quantiles_of_a_tree_too_large_to_build():
     """Lazily drawn nodes have the law of the whole tree, and the descents of one trial share theirs."""
-    setting = Setting(40, 50, 50, quantile=(0.3, 0.6), options={"branching": 3})
+    setting = Case(40, 50, 50, quantile=(0.3, 0.6), options={"branching": 3})
     template, sample, rng = setting.template(Hierarchical), setting.sample(), np.random.default_rng(7)
     lazy, whole = (f(template, sample, 1500, rng, draw="empirical") for f in (lazy_trees, whole_trees))
     assert p_value(lazy, whole, 40) > FALSE_ALARM
@@ -206,7 +204,7 @@ def test_several_quantiles_of_a_tree_too_large_to_build():
     size = 4**31
     huge = Hierarchical(Integers(0, size - 1), users=10**5, epsilon=5.0, quantile=(0.1, 0.5, 0.9), encoding="oue")
     values = np.random.default_rng(1).integers(0, size, 10**5)
-    answers = simulator(huge)(huge, Sample(values, size), 5, rng, draw="empirical") / size
+    answers = simulator(huge)(huge, Sample(values, size), 5, rng) / size
     assert np.abs(answers - [0.1, 0.5, 0.9]).max() < 0.1
 
 
@@ -218,20 +216,20 @@ def test_the_kernels_do_what_their_plain_twins_do(size, branching):
         values = rng.normal(0, 0.3, offsets[-1])
         levels = [values[a:b] for a, b in zip(offsets, offsets[1:], strict=False)]
         wanted = closest_coin(prefixes(shape, levels), float(levels[0].sum()), q)
-        assert tree_whole._closest(values, offsets, branching, q, np.empty(size)) == wanted
+        assert tree._closest(values, offsets, branching, q, np.empty(size)) == wanted
     _, cdf = binomial_table(900, 0.26)
     uniforms, found = rng.random(5000), np.empty(5000)
     guide = np.searchsorted(cdf, np.arange(1024) / 1024, side="right")
-    tree_whole._invert(uniforms, cdf, guide, np.arange(cdf.size, dtype=float), found)
+    tree._invert(uniforms, cdf, guide, np.arange(cdf.size, dtype=float), found)
     assert (found == np.searchsorted(cdf, uniforms, side="right")).all()
 
 
 def test_without_numba_the_law_is_the_same(monkeypatch):
     """Chi-square as above, with the kernels and without; false-alarm rate 1e-4, fixed seed."""
-    setting = Setting(300, 60, 60, options={"answer": "argmin"})
+    setting = Case(300, 60, 60, options={"answer": "argmin"})
     template, sample, rng = setting.template(Hierarchical), setting.sample(), np.random.default_rng(9)
     compiled = whole_trees(template, sample, 1000, rng, draw="empirical")
-    monkeypatch.setattr(tree_whole, "HAVE_NUMBA", False)
+    monkeypatch.setattr(tree, "HAVE_NUMBA", False)
     plain = whole_trees(template, sample, 1000, rng, draw="empirical")
     assert p_value(compiled, plain, 300) > FALSE_ALARM
 

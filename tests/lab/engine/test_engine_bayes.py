@@ -9,8 +9,8 @@ from scipy import stats
 
 from privquant._numba import HAVE_NUMBA
 from privquant.domain import Integers
-from privquant.lab.engine import bayes, simulate_by_asking, simulator
-from privquant.lab.engine.random import draw_with_replacement, shuffle, states, step
+from privquant.lab.engine import Setting, bayes, simulate_by_asking, simulator
+from privquant.lab.engine.bayes import draw_with_replacement, shuffle, states, step
 from privquant.lab.sample import Sample
 from privquant.messages import Query, Report
 from privquant.protocols.base import Protocol
@@ -142,9 +142,9 @@ TWINS = [
 def test_engine_and_protocol_object_have_one_law(name: str, options: dict, draw: str) -> None:
     """Two-sample Kolmogorov-Smirnov on the answers; false-alarm rate 1e-4 a case, fixed seeds."""
     template, sample = _twins(name, **options)
-    assert simulator(template, draw) is bayes.simulate
-    fast = bayes.simulate(template, sample, 1500, np.random.default_rng(11), draw=draw)[:, 0]
-    slow = simulate_by_asking(template, sample, 120, np.random.default_rng(12), draw=draw)[:, 0]
+    assert simulator(template) is bayes.simulate
+    fast = bayes.simulate(template, sample, 1500, np.random.default_rng(11), Setting(draw))[:, 0]
+    slow = simulate_by_asking(template, sample, 120, np.random.default_rng(12), Setting(draw))[:, 0]
     assert stats.ks_2samp(fast, slow).pvalue > 1e-4
 
 

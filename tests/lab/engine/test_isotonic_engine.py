@@ -8,14 +8,14 @@ import pytest
 from scipy.stats import chi2, chi2_contingency, ks_2samp
 
 from privquant.domain import Integers
+from privquant.lab.engine import Setting, simulate_by_asking, simulator
 from privquant.lab.engine import isotonic as engine
-from privquant.lab.engine import simulate_by_asking, simulator
+from privquant.lab.engine.draws import draw, fill, new_list, new_tree
 from privquant.lab.engine.isotonic import outcomes, simulate, supports
-from privquant.lab.engine.unasked import draw, fill, new_list, new_tree
 from privquant.lab.populations import OutOfUsers, Users
 from privquant.lab.run import run
 from privquant.lab.sample import Sample
-from privquant.lab.schedule import SUGGESTED, Schedule
+from privquant.lab.schedule import Schedule
 from privquant.lab.shapes import shape
 from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.protocols.isotonic.shuffled import shuffled_isotonic
@@ -127,7 +127,7 @@ def test_the_engine_answers_as_the_protocol_does(options, schedule, monkeypatch)
     slow = by_asking(template, sample, 80, seed=4, **schedule)
     for listed in (0, 160):  # users from the tree, users from a list
         monkeypatch.setattr(engine, "_LISTED", listed)
-        fast = simulate(template, sample, 600, np.random.default_rng(5), schedule=Schedule.of(**schedule))
+        fast = simulate(template, sample, 600, np.random.default_rng(5), Setting(schedule=Schedule.of(**schedule)))
         assert fast.shape[1] == slow.shape[1] == len(template.quantiles)
         for k in range(fast.shape[1]):
             assert ks_2samp(sample.at_most(slow[:, k]), sample.at_most(fast[:, k])).pvalue > 1e-4
@@ -146,7 +146,9 @@ def test_drawing_with_replacement_is_another_setting():
     sample, template = sample_of(60, "flat", 50), isotonic(60, 6.0, 50)
     rng = np.random.default_rng(6)
     slow = simulate_by_asking(template, sample, 400, rng)[:, 0]
-    found = {kind: simulate(template, sample, 3000, rng, draw=kind)[:, 0] for kind in ("empirical", "statistical")}
+    found = {
+        kind: simulate(template, sample, 3000, rng, Setting(kind))[:, 0] for kind in ("empirical", "statistical")
+    }
 
     def p_value(fast):
         table = np.array([np.bincount(part, minlength=50) for part in (slow, fast)])
@@ -182,8 +184,8 @@ def test_certified_ends_agree_with_the_protocol():
 def test_the_engine_is_the_one_the_lab_uses():
     template = isotonic()
     assert simulator(template) is simulate
-    assert not supports(isotonic(size=1), "empirical", SUGGESTED)
-    assert not supports(protocol("naive", Integers(0, 9), users=5, epsilon=1.0), "empirical", SUGGESTED)
+    assert not supports(isotonic(size=1))
+    assert not supports(protocol("naive", Integers(0, 9), users=5, epsilon=1.0))
 
 
 @pytest.mark.parametrize("rounds", [1, 7, 8, 13, 160, 400])
@@ -195,7 +197,7 @@ def test_as_many_rounds_as_asked_for(rounds):
     )
     assert len(heard) == min(rounds, 160)
     assert np.diff([0, *heard]).tolist() == Schedule.rounds(rounds).sizes(160)
-    fast = simulate(isotonic(), sample_of(), 5, np.random.default_rng(0), schedule=Schedule.rounds(rounds))
+    fast = simulate(isotonic(), sample_of(), 5, np.random.default_rng(0), Setting(schedule=Schedule.rounds(rounds)))
     assert fast.shape == (5, 1)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chisquare
 
-from privquant.lab.engine.samplers import binomial, hypergeometric, log_binomial
+from privquant.lab.engine.draws import binomial, hypergeometric, log_binomial
 
 DRAWS = 10_000
 BINOMIALS = [

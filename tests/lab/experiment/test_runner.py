@@ -14,13 +14,12 @@ import pytest
 
 from privquant.errors import PrivquantError
 from privquant.lab.data import dataset
-from privquant.lab.experiment import pool
-from privquant.lab.experiment.cell import Cell
+from privquant.lab.experiment import runner
+from privquant.lab.experiment.cell import Cell, Registered, Shuffled
 from privquant.lab.experiment.outcome import Outcome
 from privquant.lab.experiment.results import Results
 from privquant.lab.experiment.runner import run_cells
 from privquant.lab.experiment.source import Drawn
-from privquant.lab.experiment.template import Registered, Shuffled
 from privquant.lab.schedule import Schedule
 
 TRIALS = 30
@@ -85,12 +84,12 @@ def test_a_killed_worker_changes_no_number(tmp_path: Path) -> None:
 
 
 def test_workers_that_always_die_end_the_run_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "_work", _die)
+    monkeypatch.setattr(runner, "_work", _die)
     with pytest.raises(PrivquantError, match="died 5 times without finishing a block"):
         run_cells(cells("naive"), seed=5, workers=2)
 
 
-def _die(job: pool.Job) -> Outcome:
+def _die(job: runner.Job) -> Outcome:
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError
 

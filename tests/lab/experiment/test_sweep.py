@@ -22,7 +22,7 @@ from privquant.lab.data import dataset, from_values
 from privquant.lab.experiment.cell import Cell
 from privquant.lab.experiment.results import Results
 from privquant.lab.experiment.runner import run_cells
-from privquant.lab.sweep import sweep
+from privquant.lab.trials import sweep
 
 PARETO = "pareto:n=2500:B=4^8"
 UNIFORM = "uniform-interval:n=1000:B=1000"
@@ -162,7 +162,7 @@ def test_the_largest_domain_fits_a_parquet_file(tmp_path: Path) -> None:
 # -- interruption ----------------------------------------------------------------------------------------------
 
 SCRIPT = """
-from privquant.lab.sweep import sweep
+from privquant.lab.trials import sweep
 sweep(["pareto:n=2500:B=4^8"], protocols=["bayeslearn"], epsilons=[0.1 * k for k in range(1, 31)],
       trials=5, rounds=[16], seed=3, workers=2, out={out!r})
 """
@@ -235,18 +235,18 @@ def test_a_killed_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
 
 def test_an_interrupted_sweep_resumes_to_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Interrupted (Ctrl-C) after five cells, resumed: byte for byte the file of a sweep that was not."""
-    from privquant.lab.experiment import journal as journals
+    from privquant.lab.experiment.runner import Journal
 
     small(out=tmp_path / "whole.csv")
-    add, seen = journals.Journal.add, []
+    add, seen = Journal.add, []
 
-    def interrupting(self: journals.Journal, *given: object) -> None:
+    def interrupting(self: Journal, *given: object) -> None:
         add(self, *given)  # type: ignore[arg-type]
         seen.append(given)
         if len(seen) == 5:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(journals.Journal, "add", interrupting)
+    monkeypatch.setattr(Journal, "add", interrupting)
     with pytest.raises(KeyboardInterrupt):
         small(out=tmp_path / "cut.csv")
     monkeypatch.undo()

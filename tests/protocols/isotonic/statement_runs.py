@@ -13,9 +13,8 @@ from statement_shapes import SMOOTH_SHAPES, STATEMENT_SHAPES
 
 from privquant._numba import njit
 from privquant.domain import Integers
+from privquant.lab.engine.draws import at_most, binomial, draw, fill
 from privquant.lab.engine.isotonic import _sizes, _unasked
-from privquant.lab.engine.samplers import binomial
-from privquant.lab.engine.unasked import at_most, draw, fill
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.lab.shapes import SHAPES, distribution

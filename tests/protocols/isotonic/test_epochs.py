@@ -10,7 +10,7 @@ from scipy.stats import ks_2samp
 from privquant._numba import compiled
 from privquant.domain import Integers
 from privquant.errors import ProtocolError
-from privquant.lab.attack import Attack, UsersAndLiars
+from privquant.lab.engine import Setting
 from privquant.lab.engine.isotonic import outcomes
 from privquant.lab.run import drive, run
 from privquant.lab.sample import Sample
@@ -45,6 +45,7 @@ from privquant.protocols.isotonic.prior import Search
 from privquant.protocols.isotonic.protocol import Isotonic
 from privquant.protocols.isotonic.table import add_counts, new_table
 from privquant.protocols.registry import from_state
+from studies.attack import Attack, UsersAndLiars
 
 SIZE = 10**6
 
@@ -302,7 +303,7 @@ def test_the_engine_does_what_protocol_and_liars_do(options, schedule, attack):
     template = guarded(400, **options)
     pace = Schedule.of(**schedule)
     slow = slowly(template, sample, attack, 40, 4, pace)
-    fast = outcomes(template, sample, 400, np.random.default_rng(5), schedule=pace, attack=attack)
+    fast = outcomes(template, sample, 400, np.random.default_rng(5), Setting(schedule=pace, attack=attack))
     for k in range(fast.answers.shape[1]):
         ranks = [sample.at_most(found[:, k].astype(np.int64)) for found in (slow, fast.answers)]
         assert ks_2samp(*ranks).pvalue > 1e-4
@@ -314,7 +315,7 @@ def test_the_engine_does_what_protocol_and_liars_do(options, schedule, attack):
 def test_that_comparison_notices_liars_who_say_the_opposite():
     sample, template = sample_of(400), guarded(400, quantile=0.9)
     slow = slowly(template, sample, Attack(0.2, "spread"), 40, 4, Schedule.of())
-    fast = outcomes(template, sample, 400, np.random.default_rng(5), attack=Attack(0.2, "spread", bit=1))
+    fast = outcomes(template, sample, 400, np.random.default_rng(5), Setting(attack=Attack(0.2, "spread", bit=1)))
     ranks = [sample.at_most(found[:, 0].astype(np.int64)) for found in (slow, fast.answers)]
     assert ks_2samp(*ranks).pvalue < 1e-4
 
@@ -324,7 +325,7 @@ def shifts(attack, *, guard, name="normal", users=5_000, runs=60, quantile=0.5):
     template, found = guarded(users, quantile=quantile, guard=guard), []
     for number in range(runs):
         sample = sample_of(users, name, seed=[users, number])
-        seen = outcomes(template, sample, 1, np.random.default_rng([6, number]), attack=attack)
+        seen = outcomes(template, sample, 1, np.random.default_rng([6, number]), Setting(attack=attack))
         found.append((sample.rank_error(seen.answers[:, 0], quantile)[0], seen.evidence[0], seen.dropped[0]))
     return np.array(found).T
 

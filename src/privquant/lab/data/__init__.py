@@ -1,8 +1,6 @@
 """Data sets for simulations: the paper's recipes bit for bit, the hard shapes, and a column of one's own.
 
-    pareto(n, size)             the paper's income data: round(2000 Pareto(1.5)), clipped to 0 .. size-1
-    uniform_interval(n, size)   the paper's uniform data on a random interval of the domain
-    dataset("pareto", n=2500, size=4**9)           any of them by name, as a DataSet
+    dataset("pareto", n=2500, size=4**9)           a recipe or a shape by name, as a DataSet
     from_values(values, domain)                    the caller's own column as a DataSet
     parse("pareto:n=2500:B=4^9")                   the same from one line of text (the command line)
     parse("pay.csv:column=salary:low=0:high=500000")
@@ -18,6 +16,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,9 @@ from privquant.arrays import Ints
 from privquant.columns import to_indices
 from privquant.domain import MAX_SIZE, Domain, Integers, given_domain
 from privquant.errors import InvalidInput
-from privquant.lab.data.files import read_column as read_column
+from privquant.lab.data.files import ENDINGS, read_column
 from privquant.lab.sample import Draw, Sample
+from privquant.lab.shapes import SHAPES, shape
 from privquant.validation import check_count
 
 __all__ = ["DataSet", "dataset", "dataset_names", "from_values", "pareto", "parse", "uniform_interval"]
@@ -88,16 +88,12 @@ class DataSet:
         return Draw(_sample_of(self))
 
 
-@lru_cache(maxsize=4)
-def _sample_of(data: DataSet) -> Sample:
-    return data.sample()
+_sample_of = lru_cache(maxsize=4)(DataSet.sample)
 
 
 def _made(name: str, n: int, size: int, seed: int) -> Ints:
     if name in _RECIPES:
         return _RECIPES[name](n, size, seed=seed)
-    from privquant.lab.shapes import shape
-
     return np.asarray(shape(name, n, size, np.random.default_rng(seed)), np.int64)
 
 
@@ -106,14 +102,12 @@ _RECIPES: dict[str, Callable[..., Ints]] = {"pareto": pareto, "uniform-interval"
 
 def dataset_names() -> tuple[str, ...]:
     """The names `dataset` knows: the paper's recipes, then the hard shapes."""
-    from privquant.lab.shapes import SHAPES
-
     return (*_RECIPES, *(name for name in SHAPES if name not in _RECIPES))
 
 
 def dataset(name: str, *, n: int, size: int, seed: int = PAPER_SEED) -> DataSet:
     """A named data set of n users with values in 0 .. size-1."""
-    if name not in _RECIPES and name not in dataset_names():
+    if name not in dataset_names():
         raise InvalidInput(f"unknown data set {name!r}; there are {', '.join(dataset_names())}")
     users = check_count(n, "n", 1)
     domain_size = check_count(size, "size", 1)
@@ -192,13 +186,30 @@ def whole_number(text: str, name: str) -> int:
     """A whole number as people write it: 262144, 262_144, 4^9, 1e6, -5."""
     cleaned = text.strip().replace("_", "")
     power = re.fullmatch(r"(\d+)(\^|\*\*|e\+?)(\d+)", cleaned)
-    if power and int(power[3]) > 64:
-        raise InvalidInput(f"{name} must have an exponent of at most 64, got {text!r}")
     if power:
         number, exponent = int(power[1]), int(power[3])
-        raised: int = number * 10**exponent if power[2][0] == "e" else number**exponent
-        return raised
+        if exponent > 64:
+            raise InvalidInput(f"{name} must have an exponent of at most 64, got {text!r}")
+        return int(number * 10**exponent if power[2][0] == "e" else number**exponent)
     try:
         return int(cleaned)
     except ValueError:
         raise InvalidInput(f"{name} must be a whole number such as 2500, 4^9 or 1e6, got {text!r}") from None
+
+
+def pilot_indices(given: str | PathLike[str], domain: Domain) -> Ints:
+    """The indices of a pilot: "times.csv", "times.csv:ms" for a column of it, or a shape such as "lognormal".
+
+    A shape is drawn over the whole domain, always the same.
+    """
+    text = fspath(given)
+    if text in SHAPES:
+        return shape(text, 100_000, domain.size, np.random.default_rng(1))
+    path, _, column = text.rpartition(":") if not text.lower().endswith(ENDINGS) else (text, "", "")
+    if not path.lower().endswith(ENDINGS):
+        raise InvalidInput(
+            f"a pilot is a column of values, a file ({', '.join(ENDINGS)}; FILE:COLUMN for one of several) or a "
+            f"shape ({', '.join(SHAPES)}), got {text!r}"
+        )
+    values = read_column(path, column or None)
+    return to_indices(values, domain, outside="clamp", missing="drop", fractions="round").indices

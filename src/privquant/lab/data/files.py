@@ -17,6 +17,7 @@ from privquant.errors import InvalidInput, MissingDependency
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _PARQUET = (".parquet", ".pq")
+ENDINGS = (*_SEPARATORS, *_PARQUET)
 
 
 def column_names(path: str | Path) -> list[str]:
@@ -44,7 +45,7 @@ def read_column(path: str | Path, column: str | None = None) -> Any:
 
 def _existing(path: str | Path) -> Path:
     file = Path(path)
-    if file.suffix.lower() not in (*_SEPARATORS, *_PARQUET):
+    if file.suffix.lower() not in ENDINGS:
         raise InvalidInput(f"{file} is not a file that can be read: .csv, .tsv and .parquet are")
     if not file.exists():
         raise InvalidInput(f"there is no file {file}")

@@ -29,16 +29,9 @@ _LEFT, _RIGHT = 0, 1
 _HEAD = np.dtype(
     [
         ("scale", np.float64, 2),
-        ("left", np.float64),
-        ("here", np.float64),
-        ("right", np.float64),
+        *((name, np.float64) for name in ("left", "here", "right")),
         ("held", np.int64, 2),
-        ("open", np.int64),
-        ("length", np.int64),
-        ("at", np.int64),
-        ("made", np.int64),
-        ("last", np.int64),
-        ("cell", np.int64),
+        *((name, np.int64) for name in ("open", "length", "at", "made", "last", "cell")),
     ]
 )
 

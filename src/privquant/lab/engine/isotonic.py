@@ -1,11 +1,11 @@
 """Trials of isotonic search by counts: exact in distribution, milliseconds whatever the number of users.
 
-A batch shares its threshold, so its ones are a draw by count from the users not yet asked (`unasked`) and two
-binomials for the coin (`samplers`). What is asked and answered is decided by the very kernels the protocol object
-calls (`protocols.isotonic.allocation`), in the same order, so the two cannot differ.
+A batch shares its threshold, so its ones are a draw by count from the users not yet asked and two binomials for the
+coin (`draws`). What is asked and answered is decided by the very kernels the protocol object calls
+(`protocols.isotonic.allocation`), in the same order, so the two cannot differ.
 
 The schedule is the run's: a list of rounds, or a number of users in flight; a template with fixed rounds (the
-shuffle model) brings its own. Some of the users may be liars (`lab.attack`).
+shuffle model) brings its own. Some of the users may be liars.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from privquant._numba import compiled, njit
 from privquant.arrays import Ints
-from privquant.lab.attack import Attack
-from privquant.lab.engine.samplers import binomial
-from privquant.lab.engine.unasked import Unasked, at_most, draw, fill, new_list, new_tree
+from privquant.lab.engine import USUAL, Setting
+from privquant.lab.engine.draws import Unasked, at_most, binomial, draw, fill, new_list, new_tree
 from privquant.lab.populations import OutOfUsers
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import SUGGESTED, Schedule
@@ -51,20 +50,19 @@ _LONGEST_LIST = 2**17
 
 class Outcomes(NamedTuple):
     """One row a trial: the answers' indices (a column a quantile), the ends of the certified intervals (quantile,
-    lower or upper; -1 where there is no bound; empty without an interval), the ends of likelihood-ratio sets
-    (empty unless asked for); of guarded runs the largest contradiction between epochs at any decision, and the
-    share of the epochs that the answer leaves out.
+    lower or upper; -1 where there is no bound; empty without an interval); of guarded runs the largest
+    contradiction between epochs at any decision, and the share of the epochs that the answer leaves out.
     """
 
     answers: Ints
     ends: Ints
-    likely: Ints
     evidence: NDArray[np.float64]
     dropped: NDArray[np.float64]
 
 
 class _Run(NamedTuple):
-    """One trial's world: the users by count, and the rounds they are asked in, each with the row of its coin.
+    """One trial's world: the search and its plan, the users by count, and the rounds they are asked in, each with
+    the row of its coin.
 
     liars:     how many of the first 0, 1, .. users asked are liars; a single 0 if none is.
     lie:       the bit they send, or -1: the answer to a fake value, through the coin.
@@ -73,6 +71,8 @@ class _Run(NamedTuple):
     flight:    users asked before the first is heard; 0 in rounds.
     """
 
+    search: Search
+    plan: RunPlan
     values: Ints
     cumulative: Ints
     users: int
@@ -87,20 +87,14 @@ class _Run(NamedTuple):
     flight: int
 
 
-def supports(template: Protocol, draw: str, schedule: Schedule = SUGGESTED) -> bool:
+def supports(template: Protocol, schedule: Schedule = SUGGESTED) -> bool:
     return isinstance(template, Isotonic) and template.users > 0 and template.domain.size > 1
 
 
 def simulate(
-    template: Protocol,
-    sample: Sample,
-    trials: int,
-    rng: np.random.Generator,
-    *,
-    draw: str = "empirical",
-    schedule: Schedule = SUGGESTED,
+    template: Protocol, sample: Sample, trials: int, rng: np.random.Generator, setting: Setting = USUAL
 ) -> Ints:
-    return outcomes(template, sample, trials, rng, draw=draw, schedule=schedule).answers
+    return outcomes(template, sample, trials, rng, setting).answers
 
 
 @compiled()
@@ -109,27 +103,28 @@ def outcomes(
     sample: Sample,
     trials: int,
     rng: np.random.Generator,
+    setting: Setting = USUAL,
     *,
-    draw: str = "empirical",
-    schedule: Schedule = SUGGESTED,
     likelihood_ratio: float | None = None,
-    attack: Attack | None = None,
 ) -> Outcomes:
     """Answers and intervals of independent runs.
 
-    likelihood_ratio: the cut of likelihood-ratio sets, which do NOT cover: they are a negative control.
-    attack: liars among the users.
+    likelihood_ratio: the cut of likelihood-ratio sets, which do NOT cover: they are a negative control. Their ends
+    take the place of those of certified intervals.
     """
     assert isinstance(template, Isotonic)
+    schedule, attack, statistical = setting.schedule, setting.attack, setting.draw == "statistical"
     schedule.check(template)
-    statistical = draw == "statistical"
     if not statistical and template.users > sample.n:
         raise OutOfUsers(f"asked {template.users} users, but there are {sample.n}")
     flight = int(schedule.number) if schedule.kind == "in-flight" else 0
     order = sorted(template.coins())
     sizes = _sizes(template, schedule)
     fake = None if attack is None else attack.value(sample)
+    search, plan = template.search, template.run_plan
     run = _Run(
+        search,
+        plan,
         sample.values,
         sample.cumulative,
         template.users,
@@ -143,29 +138,28 @@ def outcomes(
         attack is not None and attack.withheld and template.rounds is None,
         flight,
     )
-    quantiles, roles = len(template.quantiles), template.run_plan.roles
-    anchors = ANCHOR_PLACES if template.run_plan.epochs > 0 else 0
+    quantiles, roles = len(template.quantiles), plan.roles
+    anchors = ANCHOR_PLACES if plan.epochs > 0 else 0
     points = roles * quantiles * ((SPREAD_POINTS if template.spread > 0.0 else 1) + anchors)
     room = template.users if flight else min(template.users, len(sizes) * points)
     # a row may be in two parts, one of them withheld
-    arrivals = new_arrivals(2 * room if template.run_plan.epochs > 0 else 0, template.run_plan.epochs, quantiles)
+    arrivals = new_arrivals(2 * room if plan.epochs > 0 else 0, plan.epochs, quantiles)
     table = new_table(room, coins=len(order), sides=2 * quantiles if roles == 3 else 0)
     unasked = _unasked(0 if statistical else template.users, room, sample.n)
     found = np.empty((trials, quantiles), np.int64)
-    ends = np.full((trials, quantiles if roles == 3 else 0, 2), -1, np.int64)
-    likely = np.empty((trials, 0 if likelihood_ratio is None else quantiles, 2), np.int64)
+    ends = np.full((trials, quantiles if roles == 3 or likelihood_ratio is not None else 0, 2), -1, np.int64)
     evidence, dropped = np.zeros(trials), np.zeros(trials)
     for trial in range(trials):
         if attack is not None:
             liars = attack.liars(template.users, rng)
             run = run._replace(liars=np.concatenate(([0], np.cumsum(liars))))
-        _trial(table, arrivals, unasked, template.search, template.run_plan, run, rng, found[trial], ends[trial])
-        if template.run_plan.epochs > 0:
+        _trial(table, arrivals, unasked, run, rng, found[trial], ends[trial])
+        if plan.epochs > 0:
             evidence[trial] = arrivals.evidence[0]
             dropped[trial] = 1.0 - arrivals.kept.mean()
         if likelihood_ratio is not None:
-            _likely(table, template.search, template.run_plan, likelihood_ratio, likely[trial])
-    return Outcomes(found, ends, likely, evidence, dropped)
+            _likely(table, search, plan, likelihood_ratio, ends[trial])
+    return Outcomes(found, ends, evidence, dropped)
 
 
 def _unasked(users: int, queries: int, population: int) -> Unasked:
@@ -203,15 +197,6 @@ def _ones(unasked: Unasked, run: _Run, threshold: int, count: int, coin: int, rn
 
 
 @njit(cache=True)
-def _false_ones(run: _Run, threshold: int, liars: int, coin: int, rng: np.random.Generator) -> int:
-    """How many ones so many liars send."""
-    if run.lie >= 0:
-        return run.lie * liars
-    flipped = binomial(liars, run.flips[coin], rng)
-    return liars - flipped if run.fake <= threshold else flipped
-
-
-@njit(cache=True)
 def _told(
     unasked: Unasked, run: _Run, asked: int, threshold: int, count: int, coin: int, rng: np.random.Generator
 ) -> tuple[int, int, int, int]:
@@ -220,7 +205,10 @@ def _told(
     ones = _ones(unasked, run, threshold, count - liars, coin, rng) if count > liars else 0
     if liars == 0:
         return count, ones, 0, 0
-    false = _false_ones(run, threshold, liars, coin, rng)
+    false = run.lie * liars
+    if run.lie < 0:
+        flipped = binomial(liars, run.flips[coin], rng)
+        false = liars - flipped if run.fake <= threshold else flipped
     if run.withheld:
         return count - liars, ones, liars, false
     return count, ones + false, 0, 0
@@ -228,20 +216,12 @@ def _told(
 
 @njit(cache=True)
 def _hear(
-    table: Table,
-    arrivals: Arrivals,
-    search: Search,
-    plan: RunPlan,
-    phase: int,
-    side: int,
-    threshold: int,
-    reports: int,
-    ones: int,
+    table: Table, arrivals: Arrivals, run: _Run, phase: int, side: int, threshold: int, reports: int, ones: int
 ) -> None:
     """Take in what is reported of one threshold."""
-    if reports > 0 and (plan.epochs == 0 or note(arrivals, threshold, phase, reports, ones)):
-        kind = phase % KINDS if plan.epochs > 0 else phase
-        add_counts(table, search, 0, side, kind == BULK, threshold, reports, ones)
+    if reports > 0 and (run.plan.epochs == 0 or note(arrivals, threshold, phase, reports, ones)):
+        kind = phase % KINDS if run.plan.epochs > 0 else phase
+        add_counts(table, run.search, 0, side, kind == BULK, threshold, reports, ones)
 
 
 @njit(cache=True)
@@ -252,9 +232,7 @@ def _likely(table: Table, search: Search, plan: RunPlan, cut: float, out: Ints) 
     for j in range(plan.quantiles.size):
         n, s, _ = counts_at(table, search, plan.quantiles[j])
         profile(table, n, s, target_rate(search, plan.quantiles[j]), 0.0, least, 1.0 - least)
-        best = table.fit[0]
-        for k in range(1, count + 1):
-            best = max(best, table.fit[k])
+        best = table.fit[: count + 1].max()
         first = 0
         while 2.0 * (best - table.fit[first]) > cut:
             first += 1
@@ -267,15 +245,7 @@ def _likely(table: Table, search: Search, plan: RunPlan, cut: float, out: Ints) 
 
 @njit(cache=True)
 def _trial(
-    table: Table,
-    arrivals: Arrivals,
-    unasked: Unasked,
-    search: Search,
-    plan: RunPlan,
-    run: _Run,
-    rng: np.random.Generator,
-    found: Ints,
-    ends: Ints,
+    table: Table, arrivals: Arrivals, unasked: Unasked, run: _Run, rng: np.random.Generator, found: Ints, ends: Ints
 ) -> None:
     """One run from its first user to its answers, and to the ends of its intervals if it has them.
 
@@ -285,32 +255,25 @@ def _trial(
     forget(arrivals)
     fill(unasked, run.cumulative[run.cumulative.size - 1])
     if run.flight > 0:
-        _in_flight(table, arrivals, unasked, search, plan, run, rng)
+        _in_flight(table, arrivals, unasked, run, rng)
     else:
-        _in_batches(table, arrivals, unasked, search, plan, run, rng)
-    if plan.epochs > 0:
-        decide(arrivals, table, search, arrivals.kept.size)
-    answers(table, search, plan, found)
-    if plan.roles == 3:
-        certified(table, search, plan, ends)
+        _in_batches(table, arrivals, unasked, run, rng)
+    if run.plan.epochs > 0:
+        decide(arrivals, table, run.search, arrivals.kept.size)
+    answers(table, run.search, run.plan, found)
+    if run.plan.roles == 3:
+        certified(table, run.search, run.plan, ends)
 
 
 @njit(cache=True)
-def _in_batches(
-    table: Table,
-    arrivals: Arrivals,
-    unasked: Unasked,
-    search: Search,
-    plan: RunPlan,
-    run: _Run,
-    rng: np.random.Generator,
-) -> None:
+def _in_batches(table: Table, arrivals: Arrivals, unasked: Unasked, run: _Run, rng: np.random.Generator) -> None:
+    search, plan = run.search, run.plan
     arms = np.empty(plan.roles * plan.quantiles.size, np.int64)
     ends = np.zeros(arms.size + 1, np.int64)
     out = np.empty((3, MOST_ROWS), np.int64)
     # threshold, users, phase, and what is heard of them: reports and ones at once, and at the end
     rows = np.empty((7, arms.size * MOST_ROWS), np.int64)
-    late = np.empty((5, run.sizes.size * rows.shape[1] if run.withheld else 0), np.int64)
+    late = np.empty((run.sizes.size * rows.shape[1] if run.withheld else 0, 5), np.int64)
     held_back = 0
     asked = 0
     heard = 0
@@ -347,27 +310,21 @@ def _in_batches(
                 add_sorted(table, search, coin, side, kind == BULK, rows[0, a:b], rows[3, a:b], rows[4, a:b])
                 continue
             for i in range(a, b):
-                _hear(table, arrivals, search, plan, rows[2, i], side, rows[0, i], rows[3, i], rows[4, i])
+                _hear(table, arrivals, run, rows[2, i], side, rows[0, i], rows[3, i], rows[4, i])
                 if rows[5, i] > 0:
-                    held_back = _hold_back(late, held_back, rows[2, i], side, rows[0, i], rows[5, i], rows[6, i])
-    _hear_late(table, arrivals, search, plan, late, held_back)
+                    late[held_back] = (rows[2, i], side, rows[0, i], rows[5, i], rows[6, i])
+                    held_back += 1
+    _hear_late(table, arrivals, run, late[:held_back])
 
 
 @njit(cache=True)
-def _in_flight(
-    table: Table,
-    arrivals: Arrivals,
-    unasked: Unasked,
-    search: Search,
-    plan: RunPlan,
-    run: _Run,
-    rng: np.random.Generator,
-) -> None:
+def _in_flight(table: Table, arrivals: Arrivals, unasked: Unasked, run: _Run, rng: np.random.Generator) -> None:
     """`run.flight` users asked at first, then one for each that answers, in the order of asking."""
+    search, plan = run.search, run.plan
     arms = np.empty(plan.roles * plan.quantiles.size, np.int64)
     out = np.empty((3, MOST_ROWS), np.int64)
-    queue = np.empty((3, run.users), np.int64)  # phase, arm, threshold of every user asked
-    late = np.empty((5, run.users if run.withheld else 0), np.int64)
+    queue = np.empty((run.users, 3), np.int64)  # phase, arm, threshold of every user asked
+    late = np.empty((run.users if run.withheld else 0, 5), np.int64)
     held_back = 0
     asked = 0
     answered = 0
@@ -386,34 +343,22 @@ def _in_flight(
                     rows = queries_for(table, search, plan, phase, arm, before, arms[arm], lone, out)
                     for k in range(rows):
                         for _ in range(out[1, k]):
-                            queue[0, asked] = out[2, k]
-                            queue[1, asked] = arm
-                            queue[2, asked] = out[0, k]
+                            queue[asked] = (out[2, k], arm, out[0, k])
                             asked += 1
-        phase = queue[0, answered]
-        side = side_row(plan.roles, queue[1, answered])
-        threshold = queue[2, answered]
+        phase, arm, threshold = queue[answered, 0], queue[answered, 1], queue[answered, 2]
+        side = side_row(plan.roles, arm)
         reports, ones, back, back_ones = _told(unasked, run, answered, threshold, 1, 0, rng)
-        _hear(table, arrivals, search, plan, phase, side, threshold, reports, ones)
+        _hear(table, arrivals, run, phase, side, threshold, reports, ones)
         if back > 0:
-            held_back = _hold_back(late, held_back, phase, side, threshold, back, back_ones)
+            late[held_back] = (phase, side, threshold, back, back_ones)
+            held_back += 1
         heard += reports
         answered += 1
-    _hear_late(table, arrivals, search, plan, late, held_back)
+    _hear_late(table, arrivals, run, late[:held_back])
 
 
 @njit(cache=True)
-def _hold_back(late: Ints, held: int, phase: int, side: int, threshold: int, reports: int, ones: int) -> int:
-    """Keep what liars send for the end of the run; how many such rows there are."""
-    late[0, held] = phase
-    late[1, held] = side
-    late[2, held] = threshold
-    late[3, held] = reports
-    late[4, held] = ones
-    return held + 1
-
-
-@njit(cache=True)
-def _hear_late(table: Table, arrivals: Arrivals, search: Search, plan: RunPlan, late: Ints, held: int) -> None:
-    for k in range(held):
-        _hear(table, arrivals, search, plan, late[0, k], late[1, k], late[2, k], late[3, k], late[4, k])
+def _hear_late(table: Table, arrivals: Arrivals, run: _Run, late: Ints) -> None:
+    """Take in what was withheld: rows of phase, side, threshold, reports and ones."""
+    for k in range(late.shape[0]):
+        _hear(table, arrivals, run, late[k, 0], late[k, 1], late[k, 2], late[k, 3], late[k, 4])

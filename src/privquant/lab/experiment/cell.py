@@ -12,23 +12,33 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
+from typing import Protocol as Interface
 
 import numpy as np
 
 from privquant.arrays import Ints
+from privquant.domain import Domain
 from privquant.errors import InvalidInput
-from privquant.lab.attack import Attack
-from privquant.lab.engine import simulate_by_asking, simulator
+from privquant.lab.engine import Attack, Setting, simulate_by_asking, simulator
 from privquant.lab.engine.isotonic import outcomes
 from privquant.lab.experiment.outcome import Outcome, joined, measured
 from privquant.lab.experiment.source import Source
-from privquant.lab.experiment.template import Registered, Template
 from privquant.lab.sample import Draw, Sample, padded
 from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.protocols.base import Protocol
 from privquant.protocols.isotonic.contradiction import ALARM, beyond
-from privquant.validation import check_choice, check_count
+from privquant.protocols.registry import SHUFFLED, check_options, shuffled_protocol
+from privquant.protocols.registry import protocol as make_protocol
+from privquant.validation import (
+    check_choice,
+    check_count,
+    check_epsilon,
+    check_probability,
+    check_quantiles,
+    one_or_several,
+)
 
 # Engines draw a block's trials together, so a shorter block is no part of a longer one.
 BLOCK = 50
@@ -36,6 +46,79 @@ BLOCK = 50
 CLAIMS = ("", "certified", "likelihood-ratio", "alarm")
 # The 95 % point of chi-square with one degree of freedom: what a likelihood-ratio set would use.
 LIKELIHOOD_RATIO_CUT = 3.8415
+
+
+class Template(Interface):
+    """How a cell makes its protocol: `Registered`, `Shuffled`, or anything else with these attributes and call.
+
+    protocol, epsilon, quantiles: what is run. settings: all of it as JSON, for the key of a cell.
+    """
+
+    @property
+    def protocol(self) -> str: ...
+    @property
+    def epsilon(self) -> float: ...
+    @property
+    def quantiles(self) -> tuple[float, ...]: ...
+    @property
+    def settings(self) -> Mapping[str, Any]: ...
+
+    def __call__(self, domain: Domain, users: int) -> Protocol:
+        """The protocol object that has asked nobody."""
+
+
+def what_is_run(template: Template) -> dict[str, Any]:
+    """The part of the settings that all templates have."""
+    quantile = one_or_several(template.quantiles)
+    return {"protocol": template.protocol, "epsilon": template.epsilon, "quantile": quantile}
+
+
+@dataclass(frozen=True)
+class Registered:
+    """Any registered protocol in the local model, by its name and with its own options."""
+
+    protocol: str
+    epsilon: float
+    quantiles: tuple[float, ...] = (0.5,)
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return what_is_run(self) | {"options": dict(self.options)}
+
+    def __call__(self, domain: Domain, users: int) -> Protocol:
+        named = what_is_run(self)
+        return make_protocol(named.pop("protocol"), domain, users=users, **named, **dict(self.options))
+
+
+@dataclass(frozen=True)
+class Shuffled:
+    """A search in rounds shuffled to (epsilon, delta); their sizes give the coins. method: of the accounting."""
+
+    protocol: str
+    epsilon: float
+    delta: float
+    quantiles: tuple[float, ...] = (0.5,)
+    method: str = "exact"
+
+    def __post_init__(self) -> None:
+        check_choice(self.protocol, "protocol with a shuffled form", tuple(SHUFFLED))
+        check_epsilon(self.epsilon)
+        check_probability(self.delta, "delta")
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return what_is_run(self) | {"delta": self.delta, "method": self.method}
+
+    def __call__(self, domain: Domain, users: int) -> Protocol:
+        return _shuffled(self, domain, users).fresh()
+
+
+# Accounting for a hundred rounds takes longer than a block of trials, and every block makes its template.
+@lru_cache(maxsize=256)
+def _shuffled(template: Shuffled, domain: Domain, users: int) -> Protocol:
+    named = dict(template.settings)
+    return shuffled_protocol(named.pop("protocol"), domain, users=users, **named)
 
 
 @dataclass(frozen=True)
@@ -92,7 +175,9 @@ class Cell:
         **settings: Any,
     ) -> Cell:
         """A cell of a registered protocol; an option it does not have is refused before anything runs."""
-        made = Registered.of(protocol, epsilon, quantile=quantile, options=options)
+        check_options(protocol, options or {})
+        given = tuple(sorted((options or {}).items()))
+        made = Registered(protocol, check_epsilon(epsilon), check_quantiles(quantile), given)
         cell = cls(data, made, label=label or protocol, notes=tuple((notes or {}).items()), **settings)
         cell.schedule.check(cell.made())
         return cell
@@ -172,24 +257,14 @@ def _trials(
     """The answers, the ends of what is claimed beside them, and which runs raised an alarm or left a part out."""
     sample: Sample = padded(users.sample, cell.quantile) if cell.padded else users.sample
     none, quiet = np.empty((count, 0, 2), np.int64), np.empty((count, 0), np.int64)
-    if not cell.claim and (cell.attack is None or cell.protocol != "isotonic"):
-        if cell.attack is not None:
-            found = simulate_by_asking(template, sample, count, rng, schedule=cell.schedule, attack=cell.attack)
-            return found, none, quiet
-        simulate = simulator(template, cell.draw, cell.schedule)
-        return simulate(template, sample, count, rng, draw=cell.draw, schedule=cell.schedule), none, quiet
+    setting = Setting(cell.draw, cell.schedule, cell.attack)
+    if not cell.claim and cell.attack is None:
+        return simulator(template, cell.schedule)(template, sample, count, rng, setting), none, quiet
+    if cell.protocol != "isotonic":
+        return simulate_by_asking(template, sample, count, rng, setting), none, quiet
     cut = LIKELIHOOD_RATIO_CUT if cell.claim == "likelihood-ratio" else None
-    seen = outcomes(
-        template,
-        sample,
-        count,
-        rng,
-        draw=cell.draw,
-        schedule=cell.schedule,
-        likelihood_ratio=cut,
-        attack=cell.attack,
-    )
+    seen = outcomes(template, sample, count, rng, setting, likelihood_ratio=cut)
     if cell.claim == "alarm":
         raised = seen.evidence > beyond(ALARM, template.users, len(template.quantiles))
         return seen.answers, none, np.stack([raised, seen.dropped > 0.0], axis=1).astype(np.int64)
-    return seen.answers, seen.ends if cut is None else seen.likely, quiet
+    return seen.answers, seen.ends, quiet

@@ -57,8 +57,6 @@ class Outcome:
     def trials(self) -> int:
         return int(self.answers.shape[0])
 
-    # -- the answer ------------------------------------------------------------------------------------------------
-
     def hits(self, alpha: float, which: int = 0) -> Flags:
         """Trials whose answer is within alpha of the quantile in rank."""
         return is_within(self.below[:, which], self.upto[:, which], self.n, self.quantiles[which], alpha)
@@ -70,7 +68,7 @@ class Outcome:
     def success_rate(self, alpha: float, which: int = 0) -> Rate:
         """The same with the paper's error bar, the standard deviation over that many trials."""
         rate = self.success(alpha, which)
-        return Rate(rate, success_sd(rate, self.trials))
+        return Rate(rate, math.sqrt(rate * (1.0 - rate) / self.trials))
 
     def rank_errors(self, which: int = 0) -> Floats:
         """Distance of q to [F(v-1), F(v)]."""
@@ -79,8 +77,6 @@ class Outcome:
     def abs_errors(self, which: int = 0) -> Floats:
         """The paper's error |F(m) - F(true m)| of the coin m = v - 1."""
         return np.asarray(np.abs(self.below[:, which] - self.truth_upto[:, which]) / self.n)
-
-    # -- what was claimed beside it --------------------------------------------------------------------------------
 
     def missed(self, which: int = 0) -> tuple[Flags, Flags]:
         """Trials whose claim lies wholly below the population's quantile, and wholly above it."""
@@ -94,8 +90,6 @@ class Outcome:
     def unbounded(self, which: int = 0) -> Flags:
         return np.asarray((self.low[:, which] < 0) | (self.high[:, which] < 0))
 
-    # -- as parts and as JSON --------------------------------------------------------------------------------------
-
     def to_dict(self) -> dict[str, Any]:
         return {
             f.name: value.tolist() if isinstance(value := getattr(self, f.name), np.ndarray) else value
@@ -104,15 +98,11 @@ class Outcome:
 
     @classmethod
     def from_dict(cls, form: dict[str, Any]) -> Outcome:
-        columns = len(form["quantiles"])
-
         def array(name: str) -> Ints:
             given = np.array(form.get(name, []), np.int64)
             return given if given.size else given.reshape(len(form["answers"]), 0)
 
-        names = [f.name for f in fields(cls) if f.name not in ("n", "quantiles", "seconds")]
-        made = {name: array(name) for name in names}
-        assert made["answers"].shape[1] == columns
+        made = {f.name: array(f.name) for f in fields(cls) if f.name not in ("n", "quantiles", "seconds")}
         return cls(form["n"], tuple(form["quantiles"]), **made, seconds=form["seconds"])
 
 
@@ -152,8 +142,3 @@ def joined(parts: Sequence[Outcome]) -> Outcome:
     names = [f.name for f in fields(Outcome) if isinstance(getattr(first, f.name), np.ndarray)]
     arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     return Outcome(first.n, first.quantiles, **arrays, seconds=math.fsum(part.seconds for part in parts))
-
-
-def success_sd(rate: float, trials: int) -> float:
-    """Standard deviation of a share over that many trials."""
-    return math.sqrt(rate * (1.0 - rate) / trials)

@@ -1,8 +1,4 @@
-"""Where a cell's users come from: one data set for all trials, or drawn anew every few trials.
-
-A `DataSet` (see `privquant.lab.data`) is a source that always gives the same users. `Drawn` draws a distribution of
-a shape, and users from it, whenever it is asked; the population's quantile is then known.
-"""
+"""Where a cell's users come from: a `DataSet` (`privquant.lab.data`) for all trials, or drawn every few trials."""
 
 from __future__ import annotations
 
@@ -39,7 +35,7 @@ class Source(Interface):
 
 @dataclass(frozen=True)
 class Drawn:
-    """n users drawn from a distribution of a shape, both anew each time."""
+    """n users drawn from a distribution of a shape, both anew each time; the population's quantile is known."""
 
     name: str
     n: int

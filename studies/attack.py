@@ -71,6 +71,10 @@ class Attack:
             found[users - window + rng.permutation(window)[:count]] = True
         return found
 
+    def among(self, sample: Sample, users: int, rng: np.random.Generator) -> UsersAndLiars:
+        """A run's users, asked one by one: those of the sample, and the liars."""
+        return UsersAndLiars(sample, self, users, rng)
+
 
 class UsersAndLiars:
     """Users of a sample, some of whom lie: the plain way, one by one, for any protocol.
