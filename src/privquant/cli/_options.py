@@ -1,13 +1,19 @@
-"""Options and arguments that more than one command takes, each said once."""
+"""Options as commands declare them, and those that more than one command takes, each said once."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from privquant.errors import InvalidInput
+
+
+def option(help: str, default: Any = None, *names: str, **more: Any) -> Any:
+    """An option that one command takes. `...` for a default makes it one that must be given."""
+    return typer.Option(default, *names, help=help, **more)
+
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]

@@ -4,40 +4,26 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from privquant.cli._options import AsJson
+from privquant.cli._options import AsJson, option
 from privquant.cli._table import table_of
 from privquant.errors import InvalidInput
 
 
 def account(
-    epsilon: Annotated[
-        float | None,
-        typer.Option(help="Privacy after shuffling.", show_default="1, unless --local-epsilon is given"),
-    ] = None,
-    delta: Annotated[float, typer.Option(help="Probability with which that may fail.")] = 1e-8,
-    batch: Annotated[
-        int | None, typer.Option(help="Users whose answers are shuffled together.", show_default="100000")
-    ] = None,
-    local_epsilon: Annotated[
-        float | None, typer.Option(help="Account for this coin instead of finding the most honest one.")
-    ] = None,
-    cap: Annotated[float | None, typer.Option(help="Largest local epsilon users accept.")] = None,
-    colluding: Annotated[float, typer.Option(help="Fraction of all users who work with the aggregator.")] = 0.0,
-    answered: Annotated[
-        int | None, typer.Option(help="Also say what holds if only so many of the batch answered.")
-    ] = None,
-    rtol: Annotated[float, typer.Option(help="Width of the certified bracket, relative to delta.")] = 1e-3,
-    compare: Annotated[
-        bool,
-        typer.Option(
-            "--compare", help="Users needed by exact accounting and by the paper's lemma, at a grid of both."
-        ),
-    ] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw the curves into this file (png, svg, pdf).")] = None,
+    epsilon: float | None = option("Privacy after shuffling.", show_default="1, unless --local-epsilon is given"),
+    delta: float = option("Probability with which that may fail.", 1e-8),
+    batch: int | None = option("Users whose answers are shuffled together.", show_default="100000"),
+    local_epsilon: float | None = option("Account for this coin instead of finding the most honest one."),
+    cap: float | None = option("Largest local epsilon users accept."),
+    colluding: float = option("Fraction of all users who work with the aggregator.", 0.0),
+    answered: int | None = option("Also say what holds if only so many of the batch answered."),
+    rtol: float = option("Width of the certified bracket, relative to delta.", 1e-3),
+    compare: bool = option(
+        "Users needed by exact accounting and by the paper's lemma, at a grid of both.", False, "--compare"
+    ),
+    plot: Path | None = option("Draw the curves into this file (png, svg, pdf)."),
     as_json: AsJson = False,
 ) -> None:
     """Show what a shuffled batch of one-bit answers promises, by every method of accounting.

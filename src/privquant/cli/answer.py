@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from privquant.cli._options import AsJson
+from privquant.cli._options import AsJson, option
 from privquant.domain import Domain, Integers
 from privquant.errors import InvalidInput, MissingDependency
 
@@ -38,16 +38,14 @@ def answer(
     value: Annotated[
         str | None, typer.Argument(help="The number. Left out or '-': read from standard input.")
     ] = None,
-    policy: Annotated[
-        Path,
-        typer.Option(envvar="PRIVQUANT_POLICY", help="What this device may be asked (TOML or JSON)."),
-    ] = Path("policy.toml"),
-    ledger: Annotated[
-        Path | None,
-        typer.Option(envvar="PRIVQUANT_LEDGER", help="Where answers are kept, if not where the policy says."),
-    ] = None,
-    code: Annotated[str | None, typer.Option(help="The code of an open link that needs one.")] = None,
-    patience: Annotated[float, typer.Option(help="Seconds to go on trying before giving up for now.")] = 60.0,
+    policy: Path = option(
+        "What this device may be asked (TOML or JSON).", Path("policy.toml"), envvar="PRIVQUANT_POLICY"
+    ),
+    ledger: Path | None = option(
+        "Where answers are kept, if not where the policy says.", envvar="PRIVQUANT_LEDGER"
+    ),
+    code: str | None = option("The code of an open link that needs one."),
+    patience: float = option("Seconds to go on trying before giving up for now.", 60.0),
     as_json: AsJson = False,
 ) -> None:
     """Answer the question of an invite with one bit, through a biased coin, if the policy allows it.

@@ -13,7 +13,17 @@ import typer
 
 from privquant.aggregator.campaign.states import CAN_BE_ERASED, GIVES_QUERIES
 from privquant.cli._domain import domain_of
-from privquant.cli._options import AsJson, Identity, InvitesFile, Number, Places, WithCode, Yes, quantiles_of
+from privquant.cli._options import (
+    AsJson,
+    Identity,
+    InvitesFile,
+    Number,
+    Places,
+    WithCode,
+    Yes,
+    option,
+    quantiles_of,
+)
 from privquant.cli._out import new_private_file
 from privquant.cli._server import call
 from privquant.errors import InvalidInput, PrivquantError
@@ -30,48 +40,30 @@ HELP = "Campaigns: over the API of a running server (PRIVQUANT_TOKEN)."
 
 
 def create(
-    measurement: Annotated[str, typer.Option(help="Name devices keep their ledger by, e.g. commute-minutes.")],
-    question: Annotated[str, typer.Option(help="What is asked, in words people see.")],
-    users: Annotated[int, typer.Option(help="How many are to answer.")],
-    epsilon: Annotated[float, typer.Option(help="Privacy of each answer; smaller is more private.")] = 1.0,
-    low: Annotated[str | None, typer.Option(help="Lowest value that can occur; needed.")] = None,
-    high: Annotated[str | None, typer.Option(help="Highest value that can occur; needed.")] = None,
-    bins: Annotated[int | None, typer.Option(help="For continuous values: this many bins.")] = None,
-    log: Annotated[bool, typer.Option("--log", help="With --bins: bins of equal ratio.")] = False,
-    quantile: Annotated[
-        list[str] | None, typer.Option(help="0.5,0.9 or repeat for several.", show_default="0.5")
-    ] = None,
-    protocol: Annotated[str, typer.Option(help="A protocol whose state is a table of counts.")] = "isotonic",
-    option: Annotated[list[str] | None, typer.Option(help="name=value for the protocol; repeat.")] = None,
-    interval: Annotated[float | None, typer.Option(help="Certify an interval at this confidence.")] = None,
-    waves: Annotated[int, typer.Option(help="Admit tokens in this many waves; needs --wave-seconds.")] = 1,
-    wave_seconds: Annotated[int, typer.Option(help="With --waves: seconds between two of them.")] = 0,
-    days: Annotated[float, typer.Option(help="Deadline, from now.")] = 30.0,
-    keep: Annotated[
-        str | None,
-        typer.Option(help="Erase it so long after closing, e.g. 90d.", show_default="until it is deleted"),
-    ] = None,
-    pace: Annotated[
-        str | None,
-        typer.Option(help="Ask at most this share of those heard at a time, or off.", show_default="0.15"),
-    ] = None,
-    trust: Annotated[str, typer.Option(help="local, or shuffle: a second party mixes the answers.")] = "local",
-    delta: Annotated[float | None, typer.Option(help="With --trust shuffle: chance that epsilon fails.")] = None,
-    cap: Annotated[
-        float | None, typer.Option(help="With --trust shuffle: largest epsilon if both parties collude.")
-    ] = None,
-    colluding: Annotated[
-        float, typer.Option(help="With --trust shuffle: share of reports that may be the aggregator's own.")
-    ] = 0.0,
-    drop_outs: Annotated[
-        float, typer.Option(help="With --trust shuffle: share of the users who will not answer.")
-    ] = 0.0,
-    shuffler: Annotated[
-        str | None, typer.Option(help="With --trust shuffle: address of the shuffler, from `shuffler key`.")
-    ] = None,
-    shuffler_key: Annotated[
-        str | None, typer.Option(help="With --trust shuffle: public key of the shuffler, from `shuffler key`.")
-    ] = None,
+    measurement: str = option("Name devices keep their ledger by, e.g. commute-minutes.", ...),
+    question: str = option("What is asked, in words people see.", ...),
+    users: int = option("How many are to answer.", ...),
+    epsilon: float = option("Privacy of each answer; smaller is more private.", 1.0),
+    low: str | None = option("Lowest value that can occur; needed."),
+    high: str | None = option("Highest value that can occur; needed."),
+    bins: int | None = option("For continuous values: this many bins."),
+    log: bool = option("With --bins: bins of equal ratio.", False, "--log"),
+    quantile: list[str] | None = option("0.5,0.9 or repeat for several.", show_default="0.5"),
+    protocol: str = option("A protocol whose state is a table of counts.", "isotonic"),
+    option: list[str] | None = option("name=value for the protocol; repeat."),
+    interval: float | None = option("Certify an interval at this confidence."),
+    waves: int = option("Admit tokens in this many waves; needs --wave-seconds.", 1),
+    wave_seconds: int = option("With --waves: seconds between two of them.", 0),
+    days: float = option("Deadline, from now.", 30.0),
+    keep: str | None = option("Erase it so long after closing, e.g. 90d.", show_default="until it is deleted"),
+    pace: str | None = option("Ask at most this share of those heard at a time, or off.", show_default="0.15"),
+    trust: str = option("local, or shuffle: a second party mixes the answers.", "local"),
+    delta: float | None = option("With --trust shuffle: chance that epsilon fails."),
+    cap: float | None = option("With --trust shuffle: largest epsilon if both parties collude."),
+    colluding: float = option("With --trust shuffle: share of reports that may be the aggregator's own.", 0.0),
+    drop_outs: float = option("With --trust shuffle: share of the users who will not answer.", 0.0),
+    shuffler: str | None = option("With --trust shuffle: address of the shuffler, from `shuffler key`."),
+    shuffler_key: str | None = option("With --trust shuffle: public key of the shuffler, from `shuffler key`."),
     server: Server = HERE,
 ) -> None:
     """Publish a campaign and print its id. It can never be changed afterwards.
@@ -192,7 +184,7 @@ def invites(
     campaign: Identity,
     number: Number,
     file: InvitesFile,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask, however many.")] = False,
+    yes: bool = option("Do not ask, however many.", False, "--yes"),
     server: Server = HERE,
 ) -> None:
     """Write one-time invites to a CSV file, readable by you alone. They are stored nowhere else."""
@@ -310,10 +302,7 @@ def merge(
 
 def verify(
     campaign: Identity,
-    against: Annotated[
-        Path | None,
-        typer.Option(help="The shuffler's books (`privquant shuffler show ID --json`): compare batches."),
-    ] = None,
+    against: Path | None = option("The shuffler's books (`privquant shuffler show ID --json`): compare batches."),
     server: Server = HERE,
 ) -> None:
     """Rebuild the estimate from the log of reports and compare; exit code 1 if anything differs.

@@ -9,10 +9,11 @@ import sys
 import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from privquant.cli._options import option
 from privquant.errors import InvalidInput, MissingDependency
 from privquant.validation import check_choice, check_epsilon
 
@@ -21,18 +22,14 @@ if TYPE_CHECKING:
 
 
 def demo(
-    devices: Annotated[int, typer.Option(help="How many devices answer.")] = 5_000,
-    epsilon: Annotated[float, typer.Option(help="Privacy of each answer.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Of the made-up values; the devices' coins take no seed.")] = 1,
-    trust: Annotated[str, typer.Option(help="local, or shuffle: a shuffler of its own between the two.")] = "local",
-    public_url: Annotated[
-        str, typer.Option(help="https://... that leads to --port, so that phones can join by the QR code.")
-    ] = "",
-    port: Annotated[int, typer.Option(help="Port for devices and phones; 0: any.", min=0, max=65_535)] = 0,
-    browser: Annotated[
-        bool, typer.Option(help="Open the console in a browser, where there is one and a terminal.")
-    ] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and nothing else.")] = False,
+    devices: int = option("How many devices answer.", 5_000),
+    epsilon: float = option("Privacy of each answer.", 1.0),
+    seed: int = option("Of the made-up values; the devices' coins take no seed.", 1),
+    trust: str = option("local, or shuffle: a shuffler of its own between the two.", "local"),
+    public_url: str = option("https://... that leads to --port, so that phones can join by the QR code.", ""),
+    port: int = option("Port for devices and phones; 0: any.", 0, min=0, max=65_535),
+    browser: bool = option("Open the console in a browser, where there is one and a terminal.", True),
+    as_json: bool = option("Print the outcome as JSON, and nothing else.", False, "--json"),
 ) -> None:
     """Run the real thing on this machine: a server, and a fleet of devices that answer it over HTTP.
 

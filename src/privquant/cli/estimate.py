@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from privquant.cli._domain import domain_of
-from privquant.cli._options import AsJson, Bins, Log, quantiles_of
+from privquant.cli._options import AsJson, Bins, Log, option, quantiles_of
 from privquant.cli._table import table_of
 from privquant.errors import InvalidInput
 from privquant.messages import Rank, error_statement
@@ -31,35 +31,21 @@ _FLAGS = {
 
 def estimate(
     file: Annotated[Path, typer.Argument(help="CSV or Parquet file.", show_default=False)],
-    column: Annotated[str, typer.Option(help="Column that holds the numbers.", show_default=False)],
-    epsilon: Annotated[float, typer.Option(help="Privacy of each user's answer; smaller is more private.")] = 1.0,
-    low: Annotated[
-        str | None, typer.Option(help="Lowest value that can occur; needed, never taken from the data.")
-    ] = None,
-    high: Annotated[str | None, typer.Option(help="Highest value that can occur; needed.")] = None,
+    column: str = option("Column that holds the numbers.", ..., show_default=False),
+    epsilon: float = option("Privacy of each user's answer; smaller is more private.", 1.0),
+    low: str | None = option("Lowest value that can occur; needed, never taken from the data."),
+    high: str | None = option("Highest value that can occur; needed."),
     bins: Bins = None,
     log: Log = False,
-    quantile: Annotated[
-        list[str] | None, typer.Option(help="Quantile; 0.5,0.9 or repeat for several.", show_default="0.5")
-    ] = None,
-    protocol: Annotated[
-        str | None, typer.Option(help="Protocol to run.", show_default="the package's default")
-    ] = None,
-    trust: Annotated[
-        str, typer.Option(help="local (nobody is trusted) or shuffle (somebody mixes the answers of a round).")
-    ] = "local",
-    delta: Annotated[
-        float | None,
-        typer.Option(help="With --trust shuffle: probability with which epsilon may fail, e.g. 1e-8."),
-    ] = None,
-    interval: Annotated[
-        float | None,
-        typer.Option(help="Also certify an interval at this confidence, e.g. 0.95 (costs accuracy)."),
-    ] = None,
-    missing: Annotated[str, typer.Option(help="Missing values: refuse or drop.")] = "refuse",
-    fractions: Annotated[str, typer.Option(help="Fractions in a whole-number domain: refuse or round.")] = "refuse",
-    outside: Annotated[str, typer.Option(help="Values outside low .. high: clamp or refuse.")] = "clamp",
-    seed: Annotated[int | None, typer.Option(help="Seed of the simulated coins, for a repeatable run.")] = None,
+    quantile: list[str] | None = option("Quantile; 0.5,0.9 or repeat for several.", show_default="0.5"),
+    protocol: str | None = option("Protocol to run.", show_default="the package's default"),
+    trust: str = option("local (nobody is trusted) or shuffle (somebody mixes the answers of a round).", "local"),
+    delta: float | None = option("With --trust shuffle: probability with which epsilon may fail, e.g. 1e-8."),
+    interval: float | None = option("Also certify an interval at this confidence, e.g. 0.95 (costs accuracy)."),
+    missing: str = option("Missing values: refuse or drop.", "refuse"),
+    fractions: str = option("Fractions in a whole-number domain: refuse or round.", "refuse"),
+    outside: str = option("Values outside low .. high: clamp or refuse.", "clamp"),
+    seed: int | None = option("Seed of the simulated coins, for a repeatable run."),
     as_json: AsJson = False,
 ) -> None:
     """Estimate quantiles of a column as a private collection would find them.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import click
 import typer
 
-from privquant.cli._options import BackupFolder, Yes
+from privquant.cli._options import BackupFolder, Yes, option
 from privquant.errors import InvalidInput, PrivquantError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _in_one_line(command: Callable[..., None]) -> Callable[..., None]:
 
 def add(
     name: Annotated[str, typer.Argument(help="Name, as the audit will show it.")],
-    role: Annotated[str, typer.Option(help="admin, or viewer (may look, not change).")] = "admin",
+    role: str = option("admin, or viewer (may look, not change).", "admin"),
     data: Data = None,
     database: Database = None,
 ) -> None:
@@ -85,9 +85,7 @@ def remove(
     _on_store(_existing(data, database), lambda engine: remove_operator(engine, name))
 
 
-def audit(
-    last: Annotated[int, typer.Option(help="How many acts.")] = 50, data: Data = None, database: Database = None
-) -> None:
+def audit(last: int = option("How many acts.", 50), data: Data = None, database: Database = None) -> None:
     """Show what operators did, newest first."""
     from privquant.aggregator.operators.accounts import read_audit
 
@@ -136,7 +134,7 @@ def restore(source: BackupFolder, data: Data = None, database: Database = None) 
 
 
 def schema(
-    to: Annotated[str | None, typer.Option(help="Turn the tables back to this older schema.")] = None,
+    to: str | None = option("Turn the tables back to this older schema."),
     yes: Yes = False,
     data: Data = None,
     database: Database = None,

@@ -20,6 +20,7 @@ from privquant.cli._options import (
     Places,
     WithCode,
     Yes,
+    option,
 )
 from privquant.cli._out import new_private_file
 from privquant.errors import InvalidInput
@@ -40,20 +41,12 @@ HELP = "The shuffler: tokens, sealed reports, whole rounds. On its own machine, 
 def serve(
     data: Data = None,
     host: Host = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default="8475")] = None,
-    admin_host: Annotated[
-        str | None, typer.Option(help="Address of the listener for metrics.", show_default="127.0.0.1")
-    ] = None,
-    admin_port: Annotated[
-        int | None, typer.Option(help="Port for metrics and health.", show_default="no such listener")
-    ] = None,
+    port: int | None = option("Port to listen on.", show_default="8475"),
+    admin_host: str | None = option("Address of the listener for metrics.", show_default="127.0.0.1"),
+    admin_port: int | None = option("Port for metrics and health.", show_default="no such listener"),
     public_url: Url = None,
-    lease_seconds: Annotated[
-        int | None, typer.Option(help="How long a place in a round is kept for a device.", show_default="120")
-    ] = None,
-    retry_seconds: Annotated[
-        int | None, typer.Option(help="How soon a device without a place asks again.", show_default="5")
-    ] = None,
+    lease_seconds: int | None = option("How long a place in a round is kept for a device.", show_default="120"),
+    retry_seconds: int | None = option("How soon a device without a place asks again.", show_default="5"),
     log_level: LogLevel = None,
 ) -> None:
     """Start the shuffler. It makes its key on the first start; stop with Ctrl-C or SIGTERM.
@@ -81,10 +74,9 @@ def join(
     campaign: Annotated[
         str, typer.Argument(help="What `campaign create --trust shuffle` printed: https://...#k=...")
     ],
-    round_minutes: Annotated[
-        float | None,
-        typer.Option(help="How long a round may take before it is extended.", show_default="a share of the time"),
-    ] = None,
+    round_minutes: float | None = option(
+        "How long a round may take before it is extended.", show_default="a share of the time"
+    ),
     yes: Yes = False,
     data: Data = None,
     public_url: Url = None,
@@ -133,7 +125,7 @@ def list_(data: Data = None) -> None:
 
 def show(
     campaign: Identity,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the books that `verify` compares.")] = False,
+    as_json: bool = option("Print JSON: the books that `verify` compares.", False, "--json"),
     data: Data = None,
 ) -> None:
     """Show a campaign's rounds: forwarded, dropped, waiting; and what an aggregator did that it must not."""
