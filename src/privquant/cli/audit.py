@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from privquant.cli._options import AsJson, option
-from privquant.cli._table import table_of
+from privquant.cli._out import print_table
 from privquant.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -62,17 +62,13 @@ def audit(
     if as_json:
         print(json.dumps(found.to_dict(), indent=2))
     else:
-        from rich.console import Console
-
-        console = Console()
         shown = {
             "input": [str(value) for value in found.inputs],
             "outputs in the event": [f"{hits:,}" for hits in found.successes],
             "throws": [f"{found.trials:,}"] * len(found.inputs),
             "rate": [f"{hits / found.trials:.6f}" for hits in found.successes],
         }
-        console.print(table_of("Audit", shown))
-        console.print(str(found))
+        print_table("Audit", shown, [str(found)])
     if found.caught:
         raise typer.Exit(1)
 

@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from privquant.aggregator.campaign.states import CAN_BE_ERASED, GIVES_QUERIES
-from privquant.cli._domain import domain_of
-from privquant.cli._options import (
-    AsJson,
-    Identity,
-    InvitesFile,
-    Number,
-    Places,
-    WithCode,
-    Yes,
-    option,
-    quantiles_of,
-)
-from privquant.cli._out import new_private_file
+from privquant.cli import _options as common
+from privquant.cli._options import option
+from privquant.cli._out import error_statements, new_private_file
 from privquant.cli._server import call
 from privquant.errors import InvalidInput, PrivquantError
-from privquant.messages import Guarantee, Rank, error_statement
+from privquant.messages import Guarantee
 from privquant.validation import check_choice, check_count
 
 _CALL = 100_000  # invites a request
@@ -83,7 +71,7 @@ def create(
         "domain": _domain(low, high, bins, log),
         "epsilon": epsilon,
         "planned_users": users,
-        "quantiles": sorted(quantiles_of(quantile)),
+        "quantiles": sorted(common.quantiles_of(quantile)),
         "protocol": protocol,
         "options": dict(_option(text) for text in option or []),
         "interval": interval,
@@ -109,7 +97,7 @@ def create(
     typer.echo(made["id"])
 
 
-def list_(as_json: AsJson = False, server: Server = HERE) -> None:
+def list_(as_json: common.AsJson = False, server: Server = HERE) -> None:
     """List campaigns."""
     found = call(server, "GET", "/v1/campaigns")
     if as_json:
@@ -123,7 +111,7 @@ def list_(as_json: AsJson = False, server: Server = HERE) -> None:
         typer.echo(f"{line['id'][:16]}  {line['state']:<7} {heard:<20} {line['measurement']}{alarm}")
 
 
-def show(campaign: Identity, as_json: AsJson = False, server: Server = HERE) -> None:
+def show(campaign: common.Identity, as_json: common.AsJson = False, server: Server = HERE) -> None:
     """Show a campaign's progress and its estimates."""
     found = call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}")
     if as_json:
@@ -157,12 +145,8 @@ def _say_estimates(estimates: list[dict[str, Any]]) -> None:
         shown = "no answer yet" if estimate["value"] is None and not estimate["bin"] else estimate["value"]
         where = f" in {estimate['bin']}" if estimate["bin"] else ""
         typer.echo(f"quantile {estimate['quantile']:g}: {shown}{where}")
-        said = [error_statement(estimate[name]) for name in ("certain", "typical")]
-        for statement in (*said, Rank(**estimate["rank"]) if estimate["rank"] else None):
-            if statement is not None:
-                typer.echo(f"  {statement}")
-        for note in estimate["notes"]:
-            typer.echo(f"  {note}")
+        for statement in (*error_statements(estimate), *estimate["notes"]):
+            typer.echo(f"  {statement}")
 
 
 def _days(text: str) -> int:
@@ -181,13 +165,16 @@ def _kept(found: dict[str, Any]) -> str:
 
 
 def invites(
-    campaign: Identity,
-    number: Number,
-    file: InvitesFile,
+    campaign: common.Identity,
+    number: common.Number,
+    file: common.InvitesFile,
     yes: bool = option("Do not ask, however many.", False, "--yes"),
     server: Server = HERE,
 ) -> None:
     """Write one-time invites to a CSV file, readable by you alone. They are stored nowhere else."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
     if number < 1:
         raise InvalidInput(f"at least 1 invite is needed, got {number}")
     identity = _whole(server, campaign)
@@ -195,15 +182,18 @@ def invites(
     if number > _AMPLE * planned and not yes:
         typer.confirm(f"Make {number:,} invites, where {planned:,} people are planned for?", abort=True)
     written = 0
+    columns = ("invites", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    stderr = Console(stderr=True)
     try:
-        with new_private_file(file) as out, _bar(number) as advance:
+        with new_private_file(file) as out, Progress(*columns, console=stderr, disable=number <= _CALL) as bar:
+            task = bar.add_task("", total=number)
             while written < number:
                 count = min(_CALL, number - written)
                 lines = call(server, "POST", f"/v1/campaigns/{identity}/invites", {"count": count})
                 out.write(lines.partition("\n")[2] if written else lines)  # the first line is the column's name
                 out.flush()
                 written += count
-                advance(written)
+                bar.update(task, completed=written)
     except PrivquantError as error:
         if not written:
             raise
@@ -211,22 +201,9 @@ def invites(
     typer.echo(f"{number:,} invites written to {file}", err=True)
 
 
-@contextmanager
-def _bar(total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar for what takes more than one request."""
-    if total <= _CALL:
-        yield lambda done: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    columns = ("invites", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda done: bar.update(task, completed=done)
-
-
-def link(campaign: Identity, places: Places, code: WithCode = False, server: Server = HERE) -> None:
+def link(
+    campaign: common.Identity, places: common.Places, code: common.WithCode = False, server: Server = HERE
+) -> None:
     """Print one open link for many people. A new one replaces the old.
 
     Whoever has the link can answer through it, and more than once: for one answer a person hand out invites.
@@ -239,12 +216,12 @@ def link(campaign: Identity, places: Places, code: WithCode = False, server: Ser
         typer.echo(f"code: {made['code'][:4]}-{made['code'][4:]}")
 
 
-def pause(campaign: Identity, server: Server = HERE) -> None:
+def pause(campaign: common.Identity, server: Server = HERE) -> None:
     """Hand out no questions; answers to questions handed out still count."""
     _turn(server, _whole(server, campaign), "pause")
 
 
-def resume(campaign: Identity, server: Server = HERE) -> None:
+def resume(campaign: common.Identity, server: Server = HERE) -> None:
     """Hand out questions again."""
     _turn(server, _whole(server, campaign), "resume")
 
@@ -253,7 +230,7 @@ def _turn(server: str, identity: str, act: str) -> None:
     typer.echo(call(server, "POST", f"/v1/campaigns/{identity}/{act}")["state"])
 
 
-def close(campaign: Identity, yes: Yes = False, server: Server = HERE) -> None:
+def close(campaign: common.Identity, yes: common.Yes = False, server: Server = HERE) -> None:
     """Count nothing any more. A closed campaign cannot be opened again; `pause` can be taken back."""
     identity = _whole(server, campaign)
     if not yes:
@@ -261,14 +238,14 @@ def close(campaign: Identity, yes: Yes = False, server: Server = HERE) -> None:
     _turn(server, identity, "close")
 
 
-def export(campaign: Identity, server: Server = HERE) -> None:
+def export(campaign: common.Identity, server: Server = HERE) -> None:
     """Print manifest, counts and estimates as JSON; no token is in it."""
     typer.echo(json.dumps(call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}/export"), indent=1))
 
 
 def merge(
     exports: Annotated[list[Path], typer.Argument(help="What `campaign export` wrote at each aggregator.")],
-    as_json: AsJson = False,
+    as_json: common.AsJson = False,
 ) -> None:
     """Add up the counts of several aggregators of one campaign, and print what they say. Needs no server.
 
@@ -301,7 +278,7 @@ def merge(
 
 
 def verify(
-    campaign: Identity,
+    campaign: common.Identity,
     against: Path | None = option("The shuffler's books (`privquant shuffler show ID --json`): compare batches."),
     server: Server = HERE,
 ) -> None:
@@ -318,7 +295,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def delete(campaign: Identity, yes: Yes = False, server: Server = HERE) -> None:
+def delete(campaign: common.Identity, yes: common.Yes = False, server: Server = HERE) -> None:
     """Erase a closed campaign: tokens, reports, counts; exit code 1 if bytes may be left in the store's files."""
     identity = _whole(server, campaign)
     state = call(server, "GET", f"/v1/campaigns/{identity}")["state"]
@@ -355,7 +332,7 @@ def differing_batches(found: dict[str, Any], books: dict[str, Any]) -> list[str]
 
 
 def _domain(low: str | None, high: str | None, bins: int | None, log: bool) -> dict[str, Any]:
-    form = domain_of(low, high, bins, log).to_dict()
+    form = common.domain_of(low, high, bins, log).to_dict()
     # Whole numbers travel as texts, which no reader of JSON rounds.
     return {name: str(value) if isinstance(value, int) else value for name, value in form.items()}
 

@@ -11,11 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
-from privquant.cli._domain import domain_of
-from privquant.cli._options import AsJson, Bins, Log, option, quantiles_of
-from privquant.cli._table import table_of
+from privquant.cli._options import AsJson, Bins, Log, domain_of, option, quantiles_of
+from privquant.cli._out import error_statements, print_table
 from privquant.errors import InvalidInput
-from privquant.messages import Rank, error_statement
 from privquant.validation import check_count
 
 _FLAGS = {
@@ -113,10 +111,7 @@ def _in_flags(text: str) -> str:
     return text
 
 
-def _show(rows: list[dict[str, object]], guarantees: list[str], file: Path, column: str) -> None:
-    from rich.console import Console
-
-    console = Console()
+def _show(rows: list[dict[str, Any]], guarantees: list[str], file: Path, column: str) -> None:
     shown = {
         "quantile": [f"{row['quantile']:g}" for row in rows],
         "estimate": [str(row["bin"] or row["value"]) if "rank_error" in row else "no answer" for row in rows],
@@ -124,22 +119,17 @@ def _show(rows: list[dict[str, object]], guarantees: list[str], file: Path, colu
         "rank error": [f"{row['rank_error']:.2%}" if "rank_error" in row else "-" for row in rows],
         "users": [str(row["users"]) for row in rows],
     }
-    title = f"{column} in {file.name}: simulated private collection from data you already hold"
-    console.print(table_of(title, shown))
+    below = []
     for row in rows:
-        if isinstance(row["interval"], dict):
-            low, high = row["interval"]["low"], row["interval"]["high"]
-            console.print(
+        if row["interval"] is not None:
+            low, high, confidence = (row["interval"][name] for name in ("low", "high", "confidence"))
+            below.append(
                 f"quantile {row['quantile']:g}: certified between {'no bound' if low is None else low} and "
-                f"{'no bound' if high is None else high} ({row['interval']['confidence']:.0%})"
+                f"{'no bound' if high is None else high} ({confidence:.0%})"
             )
-        for name in ("certain", "typical", "rank"):
-            form = row[name]
-            if isinstance(form, dict):
-                statement = Rank(**form) if name == "rank" else error_statement(form)
-                console.print(f"quantile {row['quantile']:g}: {statement}")
-    for guarantee in guarantees:
-        console.print(guarantee)
-    said = [note for row in rows if isinstance(row["notes"], list) for note in row["notes"]]
-    for note in dict.fromkeys(note for note in said if note not in {row["warning"] for row in rows}):
-        console.print(f"Note: {note}.")
+        below += [f"quantile {row['quantile']:g}: {statement}" for statement in error_statements(row)]
+    below += guarantees
+    warned = {row["warning"] for row in rows}
+    notes = dict.fromkeys(note for row in rows for note in row["notes"] if note not in warned)
+    below += [f"Note: {note}." for note in notes]
+    print_table(f"{column} in {file.name}: simulated private collection from data you already hold", shown, below)

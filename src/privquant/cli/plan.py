@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from privquant.cli._domain import domain_of
-from privquant.cli._options import AsJson, Bins, Log, option, quantiles_of
+from privquant.cli._options import AsJson, Bins, Log, domain_of, option, quantiles_of
 
 if TYPE_CHECKING:
     from privquant.planning.plan import Plan

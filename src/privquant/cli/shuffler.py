@@ -10,18 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privquant.cli._options import (
-    BackupFolder,
-    Host,
-    Identity,
-    InvitesFile,
-    LogLevel,
-    Number,
-    Places,
-    WithCode,
-    Yes,
-    option,
-)
+from privquant.cli import _options as common
+from privquant.cli._options import option
 from privquant.cli._out import new_private_file
 from privquant.errors import InvalidInput
 
@@ -40,14 +30,14 @@ HELP = "The shuffler: tokens, sealed reports, whole rounds. On its own machine, 
 
 def serve(
     data: Data = None,
-    host: Host = None,
+    host: common.Host = None,
     port: int | None = option("Port to listen on.", show_default="8475"),
     admin_host: str | None = option("Address of the listener for metrics.", show_default="127.0.0.1"),
     admin_port: int | None = option("Port for metrics and health.", show_default="no such listener"),
     public_url: Url = None,
     lease_seconds: int | None = option("How long a place in a round is kept for a device.", show_default="120"),
     retry_seconds: int | None = option("How soon a device without a place asks again.", show_default="5"),
-    log_level: LogLevel = None,
+    log_level: common.LogLevel = None,
 ) -> None:
     """Start the shuffler. It makes its key on the first start; stop with Ctrl-C or SIGTERM.
 
@@ -77,7 +67,7 @@ def join(
     round_minutes: float | None = option(
         "How long a round may take before it is extended.", show_default="a share of the time"
     ),
-    yes: Yes = False,
+    yes: common.Yes = False,
     data: Data = None,
     public_url: Url = None,
 ) -> None:
@@ -124,7 +114,7 @@ def list_(data: Data = None) -> None:
 
 
 def show(
-    campaign: Identity,
+    campaign: common.Identity,
     as_json: bool = option("Print JSON: the books that `verify` compares.", False, "--json"),
     data: Data = None,
 ) -> None:
@@ -137,7 +127,7 @@ def show(
         typer.echo(line)
 
 
-def invites(campaign: Identity, number: Number, file: InvitesFile, data: Data = None) -> None:
+def invites(campaign: common.Identity, number: common.Number, file: common.InvitesFile, data: Data = None) -> None:
     """Write one-time invites to a CSV file, readable by you alone. They are stored nowhere else."""
     from privquant.server.keys import KeyFolder
     from privquant.shuffler.campaigns import invite
@@ -149,7 +139,9 @@ def invites(campaign: Identity, number: Number, file: InvitesFile, data: Data = 
     typer.echo(f"{number:,} invites written to {file}", err=True)
 
 
-def link(campaign: Identity, places: Places, code: WithCode = False, data: Data = None) -> None:
+def link(
+    campaign: common.Identity, places: common.Places, code: common.WithCode = False, data: Data = None
+) -> None:
     """Print one open link for many people. A new one replaces the old."""
     from privquant.shuffler.campaigns import open_link
 
@@ -160,7 +152,7 @@ def link(campaign: Identity, places: Places, code: WithCode = False, data: Data 
         typer.echo(f"code: {typed[:4]}-{typed[4:]}")
 
 
-def close(campaign: Identity, yes: Yes = False, data: Data = None) -> None:
+def close(campaign: common.Identity, yes: common.Yes = False, data: Data = None) -> None:
     """Take no more reports. The open round is dropped for good; full ones are still forwarded."""
     from privquant.shuffler.campaigns import close
 
@@ -171,7 +163,7 @@ def close(campaign: Identity, yes: Yes = False, data: Data = None) -> None:
     typer.echo("closed")
 
 
-def delete(campaign: Identity, yes: Yes = False, data: Data = None) -> None:
+def delete(campaign: common.Identity, yes: common.Yes = False, data: Data = None) -> None:
     """Erase a closed campaign: tokens, rounds, everything."""
     from privquant.shuffler.campaigns import check_deletable, delete
 
@@ -193,7 +185,7 @@ def backup(
     typer.echo(f"copied to {target}; it is as secret as the key in it", err=True)
 
 
-def restore(source: BackupFolder, data: Data = None) -> None:
+def restore(source: common.BackupFolder, data: Data = None) -> None:
     """Make a backup the shuffler of an empty data folder. It forwards what lay ready and takes nothing any more."""
     from privquant.shuffler.backup import restore as put_back
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import typer
 
-from privquant.cli._engine import Engine, executor_of
-from privquant.cli._options import Workers, option
+from privquant.cli._options import Engine, Workers, executor_of, option
 from privquant.errors import InvalidInput
 
 
