@@ -15,8 +15,8 @@ from starlette.responses import HTMLResponse
 from privquant.aggregator.operators.forms import CAMPAIGN_ID, Form
 from privquant.aggregator.service import Service
 from privquant.errors import PrivquantError
-from privquant.pages.bare_page import missing_page
 from privquant.pages.invite_page import room_page
+from privquant.pages.join_pages import missing_page
 from privquant.pages.page_files import PREFIX, SECURITY, serve_file, serve_page
 from privquant.server.replies import RequestRefused
 from privquant.wire import PROBLEM_MEDIA, Invite

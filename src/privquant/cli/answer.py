@@ -1,7 +1,4 @@
-"""`privquant answer`: answer one question about one value, from a shell or from cron.
-
-Exit codes: 0 answered (now or before), 2 wrong use, 3 refused, 4 try again later.
-"""
+"""`privquant answer`: answer one question about one value, from a shell or from cron."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -27,17 +24,13 @@ TRY_LATER = 4
 # A value is one number; more than this on standard input is a mistake.
 LONGEST_VALUE = 1000
 
-
-def register(app: typer.Typer) -> None:
-    # Without this, click would take the value -5 for an option.
-    app.command("answer", context_settings={"ignore_unknown_options": True})(answer)
+# Without this, click would take the value -5 for an option.
+CONTEXT = {"ignore_unknown_options": True}
 
 
 def answer(
-    invite: Annotated[str, typer.Argument(help="The invite: a link with a token, or an open link.")],
-    value: Annotated[
-        str | None, typer.Argument(help="The number. Left out or '-': read from standard input.")
-    ] = None,
+    invite: str = typer.Argument(help="The invite: a link with a token, or an open link."),
+    value: str | None = typer.Argument(None, help="The number. Left out or '-': read from standard input."),
     policy: Path = option(
         "What this device may be asked (TOML or JSON).", Path("policy.toml"), envvar="PRIVQUANT_POLICY"
     ),

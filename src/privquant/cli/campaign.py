@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,18 +15,42 @@ from privquant.aggregator.campaign.states import CAN_BE_ERASED, GIVES_QUERIES
 from privquant.cli import _options as common
 from privquant.cli._options import option
 from privquant.cli._out import error_statements, new_private_file
-from privquant.cli._server import call
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.messages import Guarantee
 from privquant.validation import check_choice, check_count
 
 _CALL = 100_000  # invites a request
 _AMPLE = 10  # more invites than this many for each person planned is likely a slip of the finger
+_SOON = 3.0  # seconds without an answer after which a person wonders what is going on
 
 Server = Annotated[str, typer.Option(envvar="PRIVQUANT_SERVER", help="Address of the server's admin port.")]
 HERE = "http://127.0.0.1:8471"
 
 HELP = "Campaigns: over the API of a running server (PRIVQUANT_TOKEN)."
+
+
+def call(server: str, method: str, path: str, form: Any = None) -> Any:
+    """The server's answer; `Refusal` where it says no or nothing. A person who waits for it is told so, once."""
+    from privquant.server.http_client import OperatorClient, Refusal
+
+    token = os.environ.get("PRIVQUANT_TOKEN")
+    if not token:
+        raise InvalidInput("set PRIVQUANT_TOKEN to an operator's token (privquant operator add NAME)")
+    text = f"privquant: waiting for {server}, which has not answered yet"
+    timer = threading.Timer(_SOON, typer.echo, (text,), {"err": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        return OperatorClient(server, token).call(method, path, form)
+    except Refusal as error:
+        if error.code != "unauthorized":
+            raise
+        raise Refusal(
+            f"{server} does not know the token in PRIVQUANT_TOKEN; `privquant operator add NAME`, run where "
+            "its data folder is, makes one"
+        ) from error
+    finally:
+        timer.cancel()
 
 
 def create(

@@ -9,6 +9,7 @@ import sys
 import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -52,7 +53,7 @@ def demo(
     settings: dict[str, Any] = {"demo": kind, "epsilon": epsilon, "seed": seed}
     if as_json:
         outcome = run(devices, show=lambda moment: None, **settings)
-        typer.echo(json.dumps(outcome.to_dict(), indent=1))
+        typer.echo(json.dumps(asdict(outcome), indent=1))
     else:
         if public_url and not public_url.startswith("https://"):
             raise InvalidInput(f"--public-url must start with https://, for phones' browsers; got {public_url!r}")
@@ -136,7 +137,7 @@ def _print(outcome: DemoResult) -> None:
         f"log          {'agrees with counts and estimate' if outcome.verified else 'DISAGREES with the counts'}",
         f"privacy      {outcome.privacy}",
     ]
-    more = outcome.to_dict()
+    more = asdict(outcome)
     if "rounds" in more:
         same = "the same at shuffler and aggregator" if more["same_batches"] else "NOT THE SAME at both parties"
         lines.append(f"rounds       {more['rounds']} counted, {more['dropped_rounds']} dropped; batches {same}")

@@ -1,7 +1,4 @@
-"""`privquant policy`: look at the campaign of an invite, and write the policy that allows it and nothing else.
-
-Exit codes: 0 written, 1 not wanted, 2 wrong use, 3 refused, 4 try again later.
-"""
+"""`privquant policy`: look at the campaign of an invite, and write the policy that allows it and nothing else."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from privquant.aggregator.settings import Settings
 from privquant.cli._options import Host, LogLevel, option
 from privquant.errors import MissingDependency
 
@@ -41,8 +42,6 @@ def serve(
         from privquant.aggregator.server import run
     except ImportError as error:
         raise MissingDependency("the aggregator", error.name or "fastapi", "service") from error
-    from privquant.aggregator.settings import Settings
-
     settings = Settings.gather(given)
     settings.check_reachable()
     typer.echo(f"privquant starts, to serve {settings.url}; for operators {settings.admin_url}", err=True)

@@ -14,12 +14,12 @@ from privquant.cli import _options as common
 from privquant.cli._options import option
 from privquant.cli._out import new_private_file
 from privquant.errors import InvalidInput
+from privquant.shuffler.settings import Settings
 
 if TYPE_CHECKING:
     import sqlite3
 
     from privquant.shuffler.campaigns import Joined
-    from privquant.shuffler.settings import Settings
 
 Data = Annotated[Path | None, typer.Option(help="The shuffler's data folder.", show_default="privquant-shuffler")]
 Url = Annotated[
@@ -46,7 +46,7 @@ def serve(
     given = dict(locals())  # each option has the name of its setting
     from privquant.shuffler.server import run
 
-    settings = _settings(given)
+    settings = Settings.gather(given)
     typer.echo(f"the shuffler at {settings.url}, its data in {settings.data.resolve()}", err=True)
     raise typer.Exit(run(settings))
 
@@ -56,14 +56,12 @@ def key(data: Data = None, public_url: Url = None) -> None:
     from privquant.server.keys import KeyFolder
     from privquant.wire import public_key_of
 
-    settings = _settings({"data": data, "public_url": public_url})
+    settings = Settings.gather({"data": data, "public_url": public_url})
     typer.echo(f"--shuffler {settings.url} --shuffler-key {public_key_of(KeyFolder(settings.keys).current)}")
 
 
 def join(
-    campaign: Annotated[
-        str, typer.Argument(help="What `campaign create --trust shuffle` printed: https://...#k=...")
-    ],
+    campaign: str = typer.Argument(help="What `campaign create --trust shuffle` printed: https://...#k=..."),
     round_minutes: float | None = option(
         "How long a round may take before it is extended.", show_default="a share of the time"
     ),
@@ -80,7 +78,7 @@ def join(
     from privquant.wire import path_of
     from privquant.wire.shuffle_promise import promise
 
-    settings = _settings({"data": data, "public_url": public_url})
+    settings = Settings.gather({"data": data, "public_url": public_url})
     base, identity, mark = _named(campaign)
     envelope = get(check_peer(base) + path_of(identity, "manifest"))
     manifest = read_manifest(envelope, campaign_id=identity, key_fingerprint=mark)
@@ -189,7 +187,7 @@ def restore(source: common.BackupFolder, data: Data = None) -> None:
     """Make a backup the shuffler of an empty data folder. It forwards what lay ready and takes nothing any more."""
     from privquant.shuffler.backup import restore as put_back
 
-    settings = _settings({"data": data})
+    settings = Settings.gather({"data": data})
     put_back(settings, source)
     typer.echo(f"restored to {settings.data}; its campaigns are closed, open rounds are dropped", err=True)
 
@@ -222,15 +220,9 @@ def _named(text: str) -> tuple[str, str, str]:
     return base, identity, fragment
 
 
-def _settings(given: dict[str, Any]) -> Settings:
-    from privquant.shuffler import settings
-
-    return settings.Settings.gather(given)
-
-
 def _existing(data: Path | None) -> Settings:
     """Settings of a shuffler that is there: a mistyped folder must not pass for an empty one."""
-    settings = _settings({"data": data})
+    settings = Settings.gather({"data": data})
     if not settings.file.exists():
         raise InvalidInput(f"there is no shuffler's data in {settings.data.resolve()}; give its folder with --data")
     return settings

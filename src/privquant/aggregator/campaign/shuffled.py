@@ -26,7 +26,7 @@ from privquant.aggregator.store.base import CampaignRow, Counts
 from privquant.aggregator.store.operator_queries import Engine, as_dict, find_campaign, read_counts, reading
 from privquant.aggregator.store.rounds import ANNOUNCED, COUNTED, DROPPED, RoundRow, rounds_in
 from privquant.messages import Estimate, Query
-from privquant.pages.shuffled_page import shuffled_page
+from privquant.pages.join_pages import shuffled_page
 from privquant.server.peer import check_peer
 from privquant.server.replies import RequestRefused
 from privquant.wire import terms_of
