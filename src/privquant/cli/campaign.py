@@ -13,7 +13,7 @@ import typer
 
 from privquant.aggregator.campaign.states import CAN_BE_ERASED, GIVES_QUERIES
 from privquant.cli import _options as common
-from privquant.cli._options import option
+from privquant.cli._options import Identity, option
 from privquant.cli._out import error_statements, new_private_file
 from privquant.errors import InvalidInput, PrivquantError
 from privquant.messages import Guarantee
@@ -137,7 +137,7 @@ def list_(as_json: common.AsJson = False, server: Server = HERE) -> None:
         typer.echo(f"{line['id'][:16]}  {line['state']:<7} {heard:<20} {line['measurement']}{alarm}")
 
 
-def show(campaign: common.Identity, as_json: common.AsJson = False, server: Server = HERE) -> None:
+def show(campaign: Identity, as_json: common.AsJson = False, server: Server = HERE) -> None:
     """Show a campaign's progress and its estimates."""
     found = call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}")
     if as_json:
@@ -191,7 +191,7 @@ def _kept(found: dict[str, Any]) -> str:
 
 
 def invites(
-    campaign: common.Identity,
+    campaign: Identity,
     number: common.Number,
     file: common.InvitesFile,
     yes: bool = option("Do not ask, however many.", False, "--yes"),
@@ -227,9 +227,7 @@ def invites(
     typer.echo(f"{number:,} invites written to {file}", err=True)
 
 
-def link(
-    campaign: common.Identity, places: common.Places, code: common.WithCode = False, server: Server = HERE
-) -> None:
+def link(campaign: Identity, places: common.Places, code: common.WithCode = False, server: Server = HERE) -> None:
     """Print one open link for many people. A new one replaces the old.
 
     Whoever has the link can answer through it, and more than once: for one answer a person hand out invites.
@@ -242,29 +240,25 @@ def link(
         typer.echo(f"code: {made['code'][:4]}-{made['code'][4:]}")
 
 
-def pause(campaign: common.Identity, server: Server = HERE) -> None:
+def pause(campaign: Identity, server: Server = HERE) -> None:
     """Hand out no questions; answers to questions handed out still count."""
-    _turn(server, _whole(server, campaign), "pause")
+    typer.echo(call(server, "POST", f"/v1/campaigns/{_whole(server, campaign)}/pause")["state"])
 
 
-def resume(campaign: common.Identity, server: Server = HERE) -> None:
+def resume(campaign: Identity, server: Server = HERE) -> None:
     """Hand out questions again."""
-    _turn(server, _whole(server, campaign), "resume")
+    typer.echo(call(server, "POST", f"/v1/campaigns/{_whole(server, campaign)}/resume")["state"])
 
 
-def _turn(server: str, identity: str, act: str) -> None:
-    typer.echo(call(server, "POST", f"/v1/campaigns/{identity}/{act}")["state"])
-
-
-def close(campaign: common.Identity, yes: common.Yes = False, server: Server = HERE) -> None:
+def close(campaign: Identity, yes: common.Yes = False, server: Server = HERE) -> None:
     """Count nothing any more. A closed campaign cannot be opened again; `pause` can be taken back."""
     identity = _whole(server, campaign)
     if not yes:
         typer.confirm(f"Close {identity} for good?", abort=True)
-    _turn(server, identity, "close")
+    typer.echo(call(server, "POST", f"/v1/campaigns/{identity}/close")["state"])
 
 
-def export(campaign: common.Identity, server: Server = HERE) -> None:
+def export(campaign: Identity, server: Server = HERE) -> None:
     """Print manifest, counts and estimates as JSON; no token is in it."""
     typer.echo(json.dumps(call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}/export"), indent=1))
 
@@ -304,7 +298,7 @@ def merge(
 
 
 def verify(
-    campaign: common.Identity,
+    campaign: Identity,
     against: Path | None = option("The shuffler's books (`privquant shuffler show ID --json`): compare batches."),
     server: Server = HERE,
 ) -> None:
@@ -321,7 +315,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def delete(campaign: common.Identity, yes: common.Yes = False, server: Server = HERE) -> None:
+def delete(campaign: Identity, yes: common.Yes = False, server: Server = HERE) -> None:
     """Erase a closed campaign: tokens, reports, counts; exit code 1 if bytes may be left in the store's files."""
     identity = _whole(server, campaign)
     state = call(server, "GET", f"/v1/campaigns/{identity}")["state"]

@@ -95,7 +95,6 @@ def estimate(
         if estimate_.index is not None:
             row["rank_error"] = truth.rank_error(estimate_.index, estimate_.quantile)
         rows.append(row)
-    for row in rows:
         if row["warning"] is not None:
             print(f"Warning: {_in_flags(str(row['warning']))}.", file=sys.stderr if as_json else sys.stdout)
     if as_json:

@@ -43,26 +43,13 @@ def plan(
 
     Solves for the missing one, for every protocol and trust model side by side.
     """
+    given = dict(locals())  # the other options have the names of what `solve` takes
     from privquant.plans import plan as solve
 
-    found = solve(
-        domain=domain_of(low, high, bins, log),
-        users=users,
-        alpha=alpha,
-        epsilon=epsilon,
-        confidence=confidence,
-        quantile=quantiles_of(quantile),
-        trust=trust,
-        delta=delta,
-        interval=interval,
-        rounds=rounds,
-        in_flight=in_flight,
-        pilot=pilot,
-        unit=unit,
-        liars=liars,
-        calibration=calibration,
-        simulate=simulate,
-    )
+    for name in ("low", "high", "bins", "log", "as_json"):
+        del given[name]
+    given |= {"domain": domain_of(low, high, bins, log), "quantile": quantiles_of(quantile)}
+    found = solve(**given)
     if as_json:
         print(json.dumps(found.to_dict(), indent=2))
         return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privquant.cli import _options as common
-from privquant.cli._options import option
+from privquant.cli._options import Identity, option
 from privquant.cli._out import new_private_file
 from privquant.errors import InvalidInput
 from privquant.shuffler.settings import Settings
@@ -112,7 +112,7 @@ def list_(data: Data = None) -> None:
 
 
 def show(
-    campaign: common.Identity,
+    campaign: Identity,
     as_json: bool = option("Print JSON: the books that `verify` compares.", False, "--json"),
     data: Data = None,
 ) -> None:
@@ -125,7 +125,7 @@ def show(
         typer.echo(line)
 
 
-def invites(campaign: common.Identity, number: common.Number, file: common.InvitesFile, data: Data = None) -> None:
+def invites(campaign: Identity, number: common.Number, file: common.InvitesFile, data: Data = None) -> None:
     """Write one-time invites to a CSV file, readable by you alone. They are stored nowhere else."""
     from privquant.server.keys import KeyFolder
     from privquant.shuffler.campaigns import invite
@@ -137,9 +137,7 @@ def invites(campaign: common.Identity, number: common.Number, file: common.Invit
     typer.echo(f"{number:,} invites written to {file}", err=True)
 
 
-def link(
-    campaign: common.Identity, places: common.Places, code: common.WithCode = False, data: Data = None
-) -> None:
+def link(campaign: Identity, places: common.Places, code: common.WithCode = False, data: Data = None) -> None:
     """Print one open link for many people. A new one replaces the old."""
     from privquant.shuffler.campaigns import open_link
 
@@ -150,7 +148,7 @@ def link(
         typer.echo(f"code: {typed[:4]}-{typed[4:]}")
 
 
-def close(campaign: common.Identity, yes: common.Yes = False, data: Data = None) -> None:
+def close(campaign: Identity, yes: common.Yes = False, data: Data = None) -> None:
     """Take no more reports. The open round is dropped for good; full ones are still forwarded."""
     from privquant.shuffler.campaigns import close
 
@@ -161,7 +159,7 @@ def close(campaign: common.Identity, yes: common.Yes = False, data: Data = None)
     typer.echo("closed")
 
 
-def delete(campaign: common.Identity, yes: common.Yes = False, data: Data = None) -> None:
+def delete(campaign: Identity, yes: common.Yes = False, data: Data = None) -> None:
     """Erase a closed campaign: tokens, rounds, everything."""
     from privquant.shuffler.campaigns import check_deletable, delete
 
@@ -173,9 +171,7 @@ def delete(campaign: common.Identity, yes: common.Yes = False, data: Data = None
     typer.echo("erased", err=True)
 
 
-def backup(
-    target: Annotated[Path, typer.Argument(help="Folder to make; it must not exist.")], data: Data = None
-) -> None:
+def backup(target: Path = typer.Argument(help="Folder to make; it must not exist."), data: Data = None) -> None:
     """Copy key, books and batches that are ready, also while the shuffler runs. The copy's campaigns are closed."""
     from privquant.shuffler.backup import backup as copy
 
