@@ -43,31 +43,20 @@ def account(
             raise InvalidInput("--compare has its own grid of epsilons and batches: it goes with --delta only")
         _compare(delta, plot, as_json)
         return
-    batch = 100_000 if batch is None else batch
-
     from privquant.privacy import comparison, shuffle
 
+    batch = 100_000 if batch is None else batch
+    given: dict[str, Any] = {"batch": batch, "delta": delta, "colluding": colluding, "rtol": rtol}
     chosen = 1.0 if epsilon is None else epsilon
     if local_epsilon is None:
-        results = comparison.coins_by_method(
-            epsilon=chosen, delta=delta, batch=batch, cap=cap, colluding=colluding, rtol=rtol
-        )
+        results = comparison.coins_by_method(epsilon=chosen, cap=cap, **given)
         title = f"The most honest coin for epsilon {chosen:g}, delta {delta:g} in a batch of {batch:,}"
         title += "" if cap is None else f", local epsilon at most {cap:g}"
     else:
-        results = comparison.epsilons_by_method(
-            local_epsilon=local_epsilon, delta=delta, batch=batch, colluding=colluding, rtol=rtol
-        )
+        results = comparison.epsilons_by_method(local_epsilon=local_epsilon, **given)
         title = f"What a coin of local epsilon {local_epsilon:g} promises in a batch of {batch:,}, delta {delta:g}"
     exact = results[0]
-    statement = shuffle.guarantee(
-        local_epsilon=exact.local_epsilon,
-        batch=batch,
-        delta=delta,
-        colluding=colluding,
-        rtol=rtol,
-        answered=answered,
-    )
+    statement = shuffle.guarantee(local_epsilon=exact.local_epsilon, answered=answered, **given)
     if plot is not None:
         _plot_methods(plot, delta=delta, epsilon=exact.epsilon, batch=batch)
     if as_json:
