@@ -11,7 +11,7 @@ import hashlib
 import sys
 from pathlib import Path
 
-from privquant.pages.bare_page import bare_page
+from privquant.pages.join_pages import bare_page
 from privquant.pages.page_files import page_files
 
 OUT = Path(__file__).parents[1] / "docs/page-hashes.txt"

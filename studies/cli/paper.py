@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from privquant.cli._engine import Engine, executor_of
-from privquant.cli._options import Workers
-from privquant.cli._table import table_of
+from privquant.cli._options import Engine, Workers, executor_of
+from privquant.cli._out import print_table
 
 
 def paper(
@@ -40,8 +39,6 @@ def paper(
 
 
 def _show(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-
     sizes = [{4**8: "4^8", 4**9: "4^9"}.get(row["B"], f"10^{len(str(row['B'])) - 1}") for row in rows]
     shown = {
         "data, n, B": [f"{row['data'].split('-')[0]} {row['n']} {size}" for row, size in zip(rows, sizes)],
@@ -53,6 +50,6 @@ def _show(rows: list[dict[str, Any]]) -> None:
         "se apart": [f"{row['standard_errors']:+.1f}" for row in rows],
     }
     title = "success rate (α = 0.04) beside the recorded runs of the paper"
-    Console().print(table_of(title, shown, texts=("data, n, B", "mechanism"), wrap=False))
+    print_table(title, shown, texts=("data, n, B", "mechanism"), wrap=False)
     far = sum(abs(row["standard_errors"]) > 3 for row in rows)
     typer.echo(f"{far} of {len(rows)} recorded rows are more than 3 standard errors from ours")

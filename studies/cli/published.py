@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from privquant.cli._engine import Engine, executor_of
-from privquant.cli._options import AsJson, Workers
+from privquant.cli._options import AsJson, Engine, Workers, executor_of
 
 if TYPE_CHECKING:
     from studies.published import Compared

@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from privquant.cli._engine import Engine, executor_of
-from privquant.cli._options import Workers
+from privquant.cli._options import Engine, Workers, executor_of
 from privquant.cli._out import check_out
 from privquant.errors import InvalidInput
 from privquant.lab.experiment.results import Results

@@ -23,8 +23,8 @@ from privquant.device import spending
 from privquant.device.consent import policy_of
 from privquant.device.policy import load_policy
 from privquant.domain import Grid, Integers, LogGrid
-from privquant.pages.bare_page import missing_page
 from privquant.pages.invite_page import invite_page
+from privquant.pages.join_pages import missing_page
 from privquant.privacy.coin import flip_threshold
 from privquant.wire import Invite, fingerprint
 

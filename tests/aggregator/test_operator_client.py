@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from privquant.cli import _server
+from privquant.cli import campaign
 from privquant.errors import InvalidInput
 from privquant.server.http_client import OperatorClient, Refusal
 
@@ -75,7 +75,7 @@ def test_a_token_does_not_go_over_plain_http_to_another_machine(
         OperatorClient(server, TOKEN)
     monkeypatch.setenv("PRIVQUANT_TOKEN", TOKEN)
     with pytest.raises(InvalidInput, match="say https://"):
-        _server.call(server, "GET", "/v1/campaigns")
+        campaign.call(server, "GET", "/v1/campaigns")
     OperatorClient(server)  # without a token there is nothing to read
 
 

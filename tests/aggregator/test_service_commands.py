@@ -201,7 +201,7 @@ def test_a_server_that_takes_its_time_is_not_waited_for_in_silence(
     with Serve(tmp_path) as server:
         here = {"PRIVQUANT_TOKEN": token, "PRIVQUANT_SERVER": server.url}
         assert "waiting" not in privquant("campaign", "list", **here).stderr
-        monkeypatch.setattr("privquant.cli._server._SOON", 0.2)
+        monkeypatch.setattr("privquant.cli.campaign._SOON", 0.2)
         server.process.send_signal(signal.SIGSTOP)
         go_on = threading.Timer(1.0, server.process.send_signal, [signal.SIGCONT])
         go_on.start()

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 from dataclasses import fields
+from inspect import signature
 from pathlib import Path
 
 import pytest
 
 import privquant.cli
 from privquant.aggregator.settings import Settings as AggregatorSettings
+from privquant.plans import plan
 from privquant.shuffler.settings import Settings as ShufflerSettings
 
 VERBS = sorted(Path(privquant.cli.__file__).parent.glob("[a-z]*.py"))
 SETTINGS = {
+    "plan": set(signature(plan).parameters),
     "serve": {"config", *(field.name for field in fields(AggregatorSettings))},
     "shuffler": {field.name for field in fields(ShufflerSettings)},
 }

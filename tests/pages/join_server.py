@@ -5,8 +5,8 @@ from __future__ import annotations
 from loopback import Request, Server
 from shuffled_loopback import ShuffleServer
 
-from privquant.pages.bare_page import bare_page
 from privquant.pages.invite_page import invite_page
+from privquant.pages.join_pages import bare_page
 from privquant.pages.page_files import CONTENT_POLICY, page_files
 
 

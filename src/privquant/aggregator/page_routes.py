@@ -23,8 +23,8 @@ from privquant.aggregator.operators.openapi import PROBLEM, text_answer
 from privquant.aggregator.service import Service
 from privquant.domain import Integers
 from privquant.errors import PrivquantError
-from privquant.pages.bare_page import missing_page
 from privquant.pages.invite_page import room_page
+from privquant.pages.join_pages import missing_page
 from privquant.pages.page_files import PREFIX, SECURITY, head_of, serve_file, serve_page
 from privquant.plans import plan
 from privquant.server.replies import RequestRefused

@@ -1,5 +1,5 @@
-"""The command line: one verb a file. It is the function of the file's name, unless the file has `register(app)`,
-or `COMMANDS`, the functions of a group of that name, and its `HELP`.
+"""The command line: one verb a file. It is the function of the file's name, with the settings in `CONTEXT` if the
+file has one; or a group of that name, if the file has `COMMANDS`, the group's functions, and its `HELP`.
 
 Errors privquant raises on purpose end in one plain line on standard error and exit code 2.
 """
@@ -45,15 +45,13 @@ def register(app: Any, verb: ModuleType) -> None:
     import typer
 
     name = verb.__name__.rpartition(".")[2]
-    if hasattr(verb, "register"):
-        verb.register(app)
-    elif hasattr(verb, "COMMANDS"):
+    if hasattr(verb, "COMMANDS"):
         group = typer.Typer(no_args_is_help=True, help=verb.HELP)
         for command in verb.COMMANDS:
             group.command(command.__name__.rstrip("_").replace("_", "-"))(command)
         app.add_typer(group, name=name)
     else:
-        app.command(name)(getattr(verb, name))
+        app.command(name, context_settings=getattr(verb, "CONTEXT", None))(getattr(verb, name))
 
 
 def _import(module: str) -> None:

@@ -1,14 +1,15 @@
-"""The files that a command writes, checked before it starts its work."""
+"""What commands write: files, checked before the work starts, and tables."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from privquant.errors import InvalidInput
+from privquant.messages import Rank, error_statement
 
 
 @contextmanager
@@ -35,3 +36,35 @@ def check_out(path: Path, endings: tuple[str, ...] = ()) -> None:
         raise InvalidInput(f"{path} cannot be written: there is no folder {path.parent}")
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise InvalidInput(f"{path} cannot be written")
+
+
+def print_table(
+    title: str,
+    columns: Mapping[str, Sequence[str]],
+    below: Iterable[str] = (),
+    *,
+    texts: Container[str] = (),
+    wrap: bool = True,
+) -> None:
+    """A table, its numbers to the right, and the lines below it.
+
+    texts: the heads of columns that are no numbers. wrap: whether what is too long goes on in the next line.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title)
+    for head in columns:
+        table.add_column(head, justify="left" if head in texts else "right", overflow="fold", no_wrap=not wrap)
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*row)
+    console = Console()
+    for shown in (table, *below):
+        console.print(shown)
+
+
+def error_statements(estimate: Mapping[str, Any]) -> list[str]:
+    """What an estimate's JSON says about its error, in words."""
+    rank = Rank(**estimate["rank"]) if estimate["rank"] else None
+    said = (error_statement(estimate["certain"]), error_statement(estimate["typical"]), rank)
+    return [str(statement) for statement in said if statement is not None]

@@ -1,7 +1,4 @@
-"""`privquant answer`: answer one question about one value, from a shell or from cron.
-
-Exit codes: 0 answered (now or before), 2 wrong use, 3 refused, 4 try again later.
-"""
+"""`privquant answer`: answer one question about one value, from a shell or from cron."""
 
 from __future__ import annotations
 
@@ -10,11 +7,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from privquant.cli._options import AsJson
+from privquant.cli._options import AsJson, option
 from privquant.domain import Domain, Integers
 from privquant.errors import InvalidInput, MissingDependency
 
@@ -27,27 +24,21 @@ TRY_LATER = 4
 # A value is one number; more than this on standard input is a mistake.
 LONGEST_VALUE = 1000
 
-
-def register(app: typer.Typer) -> None:
-    # Without this, click would take the value -5 for an option.
-    app.command("answer", context_settings={"ignore_unknown_options": True})(answer)
+# Without this, click would take the value -5 for an option.
+CONTEXT = {"ignore_unknown_options": True}
 
 
 def answer(
-    invite: Annotated[str, typer.Argument(help="The invite: a link with a token, or an open link.")],
-    value: Annotated[
-        str | None, typer.Argument(help="The number. Left out or '-': read from standard input.")
-    ] = None,
-    policy: Annotated[
-        Path,
-        typer.Option(envvar="PRIVQUANT_POLICY", help="What this device may be asked (TOML or JSON)."),
-    ] = Path("policy.toml"),
-    ledger: Annotated[
-        Path | None,
-        typer.Option(envvar="PRIVQUANT_LEDGER", help="Where answers are kept, if not where the policy says."),
-    ] = None,
-    code: Annotated[str | None, typer.Option(help="The code of an open link that needs one.")] = None,
-    patience: Annotated[float, typer.Option(help="Seconds to go on trying before giving up for now.")] = 60.0,
+    invite: str = typer.Argument(help="The invite: a link with a token, or an open link."),
+    value: str | None = typer.Argument(None, help="The number. Left out or '-': read from standard input."),
+    policy: Path = option(
+        "What this device may be asked (TOML or JSON).", Path("policy.toml"), envvar="PRIVQUANT_POLICY"
+    ),
+    ledger: Path | None = option(
+        "Where answers are kept, if not where the policy says.", envvar="PRIVQUANT_LEDGER"
+    ),
+    code: str | None = option("The code of an open link that needs one."),
+    patience: float = option("Seconds to go on trying before giving up for now.", 60.0),
     as_json: AsJson = False,
 ) -> None:
     """Answer the question of an invite with one bit, through a biased coin, if the policy allows it.

@@ -6,12 +6,12 @@ import json
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from privquant.cli._options import AsJson
-from privquant.cli._table import table_of
+from privquant.cli._options import AsJson, option
+from privquant.cli._out import print_table
 from privquant.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -19,34 +19,23 @@ if TYPE_CHECKING:
 
 
 def audit(
-    epsilon: Annotated[float, typer.Option(help="The epsilon the randomizer is sold with.")] = 1.0,
-    coin: Annotated[
-        float | None,
-        typer.Option(help="Make our randomizer with this epsilon instead.", show_default="the one it is sold with"),
-    ] = None,
-    tree: Annotated[
-        str | None,
-        typer.Option(help="Throw a tree report (oue, sue or hadamard; 4 nodes) instead of the coin; slower."),
-    ] = None,
-    shipped: Annotated[
-        bool, typer.Option("--shipped", help="Throw the device's own function, one call a draw (slower).")
-    ] = False,
-    function: Annotated[
-        str | None,
-        typer.Option("--callable", help="Throw a Python function instead: module:name, value -> output."),
-    ] = None,
-    command: Annotated[
-        str | None,
-        typer.Option(help="Throw a program instead: arguments with {input} and {draws}; it prints a line a draw."),
-    ] = None,
-    inputs: Annotated[
-        str | None,
-        typer.Option(help="Inputs for --callable (whole numbers) or --command, by commas.", show_default="0,1"),
-    ] = None,
-    draws: Annotated[int, typer.Option(help="Throws at each input.")] = 2_000_000,
-    confidence: Annotated[
-        float, typer.Option(help="An honest randomizer is accused at most 1 - this often.")
-    ] = 0.999,
+    epsilon: float = option("The epsilon the randomizer is sold with.", 1.0),
+    coin: float | None = option(
+        "Make our randomizer with this epsilon instead.", show_default="the one it is sold with"
+    ),
+    tree: str | None = option("Throw a tree report (oue, sue or hadamard; 4 nodes) instead of the coin; slower."),
+    shipped: bool = option("Throw the device's own function, one call a draw (slower).", False, "--shipped"),
+    function: str | None = option(
+        "Throw a Python function instead: module:name, value -> output.", None, "--callable"
+    ),
+    command: str | None = option(
+        "Throw a program instead: arguments with {input} and {draws}; it prints a line a draw."
+    ),
+    inputs: str | None = option(
+        "Inputs for --callable (whole numbers) or --command, by commas.", show_default="0,1"
+    ),
+    draws: int = option("Throws at each input.", 2_000_000),
+    confidence: float = option("An honest randomizer is accused at most 1 - this often.", 0.999),
     as_json: AsJson = False,
 ) -> None:
     """Audit a randomizer: a lower bound on its true epsilon that holds with the stated confidence.
@@ -73,17 +62,13 @@ def audit(
     if as_json:
         print(json.dumps(found.to_dict(), indent=2))
     else:
-        from rich.console import Console
-
-        console = Console()
         shown = {
             "input": [str(value) for value in found.inputs],
             "outputs in the event": [f"{hits:,}" for hits in found.successes],
             "throws": [f"{found.trials:,}"] * len(found.inputs),
             "rate": [f"{hits / found.trials:.6f}" for hits in found.successes],
         }
-        console.print(table_of("Audit", shown))
-        console.print(str(found))
+        print_table("Audit", shown, [str(found)])
     if found.caught:
         raise typer.Exit(1)
 

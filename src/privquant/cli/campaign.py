@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from privquant.aggregator.campaign.states import CAN_BE_ERASED, GIVES_QUERIES
-from privquant.cli._domain import domain_of
-from privquant.cli._options import AsJson, Identity, InvitesFile, Number, Places, WithCode, Yes, quantiles_of
-from privquant.cli._out import new_private_file
-from privquant.cli._server import call
+from privquant.cli import _options as common
+from privquant.cli._options import Identity, option
+from privquant.cli._out import error_statements, new_private_file
 from privquant.errors import InvalidInput, PrivquantError
-from privquant.messages import Guarantee, Rank, error_statement
+from privquant.messages import Guarantee
 from privquant.validation import check_choice, check_count
 
 _CALL = 100_000  # invites a request
 _AMPLE = 10  # more invites than this many for each person planned is likely a slip of the finger
+_SOON = 3.0  # seconds without an answer after which a person wonders what is going on
 
 Server = Annotated[str, typer.Option(envvar="PRIVQUANT_SERVER", help="Address of the server's admin port.")]
 HERE = "http://127.0.0.1:8471"
@@ -29,49 +29,55 @@ HERE = "http://127.0.0.1:8471"
 HELP = "Campaigns: over the API of a running server (PRIVQUANT_TOKEN)."
 
 
+def call(server: str, method: str, path: str, form: Any = None) -> Any:
+    """The server's answer; `Refusal` where it says no or nothing. A person who waits for it is told so, once."""
+    from privquant.server.http_client import OperatorClient, Refusal
+
+    token = os.environ.get("PRIVQUANT_TOKEN")
+    if not token:
+        raise InvalidInput("set PRIVQUANT_TOKEN to an operator's token (privquant operator add NAME)")
+    text = f"privquant: waiting for {server}, which has not answered yet"
+    timer = threading.Timer(_SOON, typer.echo, (text,), {"err": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        return OperatorClient(server, token).call(method, path, form)
+    except Refusal as error:
+        if error.code != "unauthorized":
+            raise
+        raise Refusal(
+            f"{server} does not know the token in PRIVQUANT_TOKEN; `privquant operator add NAME`, run where "
+            "its data folder is, makes one"
+        ) from error
+    finally:
+        timer.cancel()
+
+
 def create(
-    measurement: Annotated[str, typer.Option(help="Name devices keep their ledger by, e.g. commute-minutes.")],
-    question: Annotated[str, typer.Option(help="What is asked, in words people see.")],
-    users: Annotated[int, typer.Option(help="How many are to answer.")],
-    epsilon: Annotated[float, typer.Option(help="Privacy of each answer; smaller is more private.")] = 1.0,
-    low: Annotated[str | None, typer.Option(help="Lowest value that can occur; needed.")] = None,
-    high: Annotated[str | None, typer.Option(help="Highest value that can occur; needed.")] = None,
-    bins: Annotated[int | None, typer.Option(help="For continuous values: this many bins.")] = None,
-    log: Annotated[bool, typer.Option("--log", help="With --bins: bins of equal ratio.")] = False,
-    quantile: Annotated[
-        list[str] | None, typer.Option(help="0.5,0.9 or repeat for several.", show_default="0.5")
-    ] = None,
-    protocol: Annotated[str, typer.Option(help="A protocol whose state is a table of counts.")] = "isotonic",
-    option: Annotated[list[str] | None, typer.Option(help="name=value for the protocol; repeat.")] = None,
-    interval: Annotated[float | None, typer.Option(help="Certify an interval at this confidence.")] = None,
-    waves: Annotated[int, typer.Option(help="Admit tokens in this many waves; needs --wave-seconds.")] = 1,
-    wave_seconds: Annotated[int, typer.Option(help="With --waves: seconds between two of them.")] = 0,
-    days: Annotated[float, typer.Option(help="Deadline, from now.")] = 30.0,
-    keep: Annotated[
-        str | None,
-        typer.Option(help="Erase it so long after closing, e.g. 90d.", show_default="until it is deleted"),
-    ] = None,
-    pace: Annotated[
-        str | None,
-        typer.Option(help="Ask at most this share of those heard at a time, or off.", show_default="0.15"),
-    ] = None,
-    trust: Annotated[str, typer.Option(help="local, or shuffle: a second party mixes the answers.")] = "local",
-    delta: Annotated[float | None, typer.Option(help="With --trust shuffle: chance that epsilon fails.")] = None,
-    cap: Annotated[
-        float | None, typer.Option(help="With --trust shuffle: largest epsilon if both parties collude.")
-    ] = None,
-    colluding: Annotated[
-        float, typer.Option(help="With --trust shuffle: share of reports that may be the aggregator's own.")
-    ] = 0.0,
-    drop_outs: Annotated[
-        float, typer.Option(help="With --trust shuffle: share of the users who will not answer.")
-    ] = 0.0,
-    shuffler: Annotated[
-        str | None, typer.Option(help="With --trust shuffle: address of the shuffler, from `shuffler key`.")
-    ] = None,
-    shuffler_key: Annotated[
-        str | None, typer.Option(help="With --trust shuffle: public key of the shuffler, from `shuffler key`.")
-    ] = None,
+    measurement: str = option("Name devices keep their ledger by, e.g. commute-minutes.", ...),
+    question: str = option("What is asked, in words people see.", ...),
+    users: int = option("How many are to answer.", ...),
+    epsilon: float = option("Privacy of each answer; smaller is more private.", 1.0),
+    low: str | None = option("Lowest value that can occur; needed."),
+    high: str | None = option("Highest value that can occur; needed."),
+    bins: int | None = option("For continuous values: this many bins."),
+    log: bool = option("With --bins: bins of equal ratio.", False, "--log"),
+    quantile: list[str] | None = option("0.5,0.9 or repeat for several.", show_default="0.5"),
+    protocol: str = option("A protocol whose state is a table of counts.", "isotonic"),
+    option: list[str] | None = option("name=value for the protocol; repeat."),
+    interval: float | None = option("Certify an interval at this confidence."),
+    waves: int = option("Admit tokens in this many waves; needs --wave-seconds.", 1),
+    wave_seconds: int = option("With --waves: seconds between two of them.", 0),
+    days: float = option("Deadline, from now.", 30.0),
+    keep: str | None = option("Erase it so long after closing, e.g. 90d.", show_default="until it is deleted"),
+    pace: str | None = option("Ask at most this share of those heard at a time, or off.", show_default="0.15"),
+    trust: str = option("local, or shuffle: a second party mixes the answers.", "local"),
+    delta: float | None = option("With --trust shuffle: chance that epsilon fails."),
+    cap: float | None = option("With --trust shuffle: largest epsilon if both parties collude."),
+    colluding: float = option("With --trust shuffle: share of reports that may be the aggregator's own.", 0.0),
+    drop_outs: float = option("With --trust shuffle: share of the users who will not answer.", 0.0),
+    shuffler: str | None = option("With --trust shuffle: address of the shuffler, from `shuffler key`."),
+    shuffler_key: str | None = option("With --trust shuffle: public key of the shuffler, from `shuffler key`."),
     server: Server = HERE,
 ) -> None:
     """Publish a campaign and print its id. It can never be changed afterwards.
@@ -91,7 +97,7 @@ def create(
         "domain": _domain(low, high, bins, log),
         "epsilon": epsilon,
         "planned_users": users,
-        "quantiles": sorted(quantiles_of(quantile)),
+        "quantiles": sorted(common.quantiles_of(quantile)),
         "protocol": protocol,
         "options": dict(_option(text) for text in option or []),
         "interval": interval,
@@ -117,7 +123,7 @@ def create(
     typer.echo(made["id"])
 
 
-def list_(as_json: AsJson = False, server: Server = HERE) -> None:
+def list_(as_json: common.AsJson = False, server: Server = HERE) -> None:
     """List campaigns."""
     found = call(server, "GET", "/v1/campaigns")
     if as_json:
@@ -131,7 +137,7 @@ def list_(as_json: AsJson = False, server: Server = HERE) -> None:
         typer.echo(f"{line['id'][:16]}  {line['state']:<7} {heard:<20} {line['measurement']}{alarm}")
 
 
-def show(campaign: Identity, as_json: AsJson = False, server: Server = HERE) -> None:
+def show(campaign: Identity, as_json: common.AsJson = False, server: Server = HERE) -> None:
     """Show a campaign's progress and its estimates."""
     found = call(server, "GET", f"/v1/campaigns/{_whole(server, campaign)}")
     if as_json:
@@ -165,12 +171,8 @@ def _say_estimates(estimates: list[dict[str, Any]]) -> None:
         shown = "no answer yet" if estimate["value"] is None and not estimate["bin"] else estimate["value"]
         where = f" in {estimate['bin']}" if estimate["bin"] else ""
         typer.echo(f"quantile {estimate['quantile']:g}: {shown}{where}")
-        said = [error_statement(estimate[name]) for name in ("certain", "typical")]
-        for statement in (*said, Rank(**estimate["rank"]) if estimate["rank"] else None):
-            if statement is not None:
-                typer.echo(f"  {statement}")
-        for note in estimate["notes"]:
-            typer.echo(f"  {note}")
+        for statement in (*error_statements(estimate), *estimate["notes"]):
+            typer.echo(f"  {statement}")
 
 
 def _days(text: str) -> int:
@@ -190,12 +192,15 @@ def _kept(found: dict[str, Any]) -> str:
 
 def invites(
     campaign: Identity,
-    number: Number,
-    file: InvitesFile,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask, however many.")] = False,
+    number: common.Number,
+    file: common.InvitesFile,
+    yes: bool = option("Do not ask, however many.", False, "--yes"),
     server: Server = HERE,
 ) -> None:
     """Write one-time invites to a CSV file, readable by you alone. They are stored nowhere else."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
     if number < 1:
         raise InvalidInput(f"at least 1 invite is needed, got {number}")
     identity = _whole(server, campaign)
@@ -203,15 +208,18 @@ def invites(
     if number > _AMPLE * planned and not yes:
         typer.confirm(f"Make {number:,} invites, where {planned:,} people are planned for?", abort=True)
     written = 0
+    columns = ("invites", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    stderr = Console(stderr=True)
     try:
-        with new_private_file(file) as out, _bar(number) as advance:
+        with new_private_file(file) as out, Progress(*columns, console=stderr, disable=number <= _CALL) as bar:
+            task = bar.add_task("", total=number)
             while written < number:
                 count = min(_CALL, number - written)
                 lines = call(server, "POST", f"/v1/campaigns/{identity}/invites", {"count": count})
                 out.write(lines.partition("\n")[2] if written else lines)  # the first line is the column's name
                 out.flush()
                 written += count
-                advance(written)
+                bar.update(task, completed=written)
     except PrivquantError as error:
         if not written:
             raise
@@ -219,22 +227,7 @@ def invites(
     typer.echo(f"{number:,} invites written to {file}", err=True)
 
 
-@contextmanager
-def _bar(total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar for what takes more than one request."""
-    if total <= _CALL:
-        yield lambda done: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    columns = ("invites", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda done: bar.update(task, completed=done)
-
-
-def link(campaign: Identity, places: Places, code: WithCode = False, server: Server = HERE) -> None:
+def link(campaign: Identity, places: common.Places, code: common.WithCode = False, server: Server = HERE) -> None:
     """Print one open link for many people. A new one replaces the old.
 
     Whoever has the link can answer through it, and more than once: for one answer a person hand out invites.
@@ -249,24 +242,20 @@ def link(campaign: Identity, places: Places, code: WithCode = False, server: Ser
 
 def pause(campaign: Identity, server: Server = HERE) -> None:
     """Hand out no questions; answers to questions handed out still count."""
-    _turn(server, _whole(server, campaign), "pause")
+    typer.echo(call(server, "POST", f"/v1/campaigns/{_whole(server, campaign)}/pause")["state"])
 
 
 def resume(campaign: Identity, server: Server = HERE) -> None:
     """Hand out questions again."""
-    _turn(server, _whole(server, campaign), "resume")
+    typer.echo(call(server, "POST", f"/v1/campaigns/{_whole(server, campaign)}/resume")["state"])
 
 
-def _turn(server: str, identity: str, act: str) -> None:
-    typer.echo(call(server, "POST", f"/v1/campaigns/{identity}/{act}")["state"])
-
-
-def close(campaign: Identity, yes: Yes = False, server: Server = HERE) -> None:
+def close(campaign: Identity, yes: common.Yes = False, server: Server = HERE) -> None:
     """Count nothing any more. A closed campaign cannot be opened again; `pause` can be taken back."""
     identity = _whole(server, campaign)
     if not yes:
         typer.confirm(f"Close {identity} for good?", abort=True)
-    _turn(server, identity, "close")
+    typer.echo(call(server, "POST", f"/v1/campaigns/{identity}/close")["state"])
 
 
 def export(campaign: Identity, server: Server = HERE) -> None:
@@ -276,7 +265,7 @@ def export(campaign: Identity, server: Server = HERE) -> None:
 
 def merge(
     exports: Annotated[list[Path], typer.Argument(help="What `campaign export` wrote at each aggregator.")],
-    as_json: AsJson = False,
+    as_json: common.AsJson = False,
 ) -> None:
     """Add up the counts of several aggregators of one campaign, and print what they say. Needs no server.
 
@@ -310,10 +299,7 @@ def merge(
 
 def verify(
     campaign: Identity,
-    against: Annotated[
-        Path | None,
-        typer.Option(help="The shuffler's books (`privquant shuffler show ID --json`): compare batches."),
-    ] = None,
+    against: Path | None = option("The shuffler's books (`privquant shuffler show ID --json`): compare batches."),
     server: Server = HERE,
 ) -> None:
     """Rebuild the estimate from the log of reports and compare; exit code 1 if anything differs.
@@ -329,7 +315,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def delete(campaign: Identity, yes: Yes = False, server: Server = HERE) -> None:
+def delete(campaign: Identity, yes: common.Yes = False, server: Server = HERE) -> None:
     """Erase a closed campaign: tokens, reports, counts; exit code 1 if bytes may be left in the store's files."""
     identity = _whole(server, campaign)
     state = call(server, "GET", f"/v1/campaigns/{identity}")["state"]
@@ -366,7 +352,7 @@ def differing_batches(found: dict[str, Any], books: dict[str, Any]) -> list[str]
 
 
 def _domain(low: str | None, high: str | None, bins: int | None, log: bool) -> dict[str, Any]:
-    form = domain_of(low, high, bins, log).to_dict()
+    form = common.domain_of(low, high, bins, log).to_dict()
     # Whole numbers travel as texts, which no reader of JSON rounds.
     return {name: str(value) if isinstance(value, int) else value for name, value in form.items()}
 

@@ -9,10 +9,12 @@ import sys
 import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from privquant.cli._options import option
 from privquant.errors import InvalidInput, MissingDependency
 from privquant.validation import check_choice, check_epsilon
 
@@ -21,18 +23,14 @@ if TYPE_CHECKING:
 
 
 def demo(
-    devices: Annotated[int, typer.Option(help="How many devices answer.")] = 5_000,
-    epsilon: Annotated[float, typer.Option(help="Privacy of each answer.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Of the made-up values; the devices' coins take no seed.")] = 1,
-    trust: Annotated[str, typer.Option(help="local, or shuffle: a shuffler of its own between the two.")] = "local",
-    public_url: Annotated[
-        str, typer.Option(help="https://... that leads to --port, so that phones can join by the QR code.")
-    ] = "",
-    port: Annotated[int, typer.Option(help="Port for devices and phones; 0: any.", min=0, max=65_535)] = 0,
-    browser: Annotated[
-        bool, typer.Option(help="Open the console in a browser, where there is one and a terminal.")
-    ] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and nothing else.")] = False,
+    devices: int = option("How many devices answer.", 5_000),
+    epsilon: float = option("Privacy of each answer.", 1.0),
+    seed: int = option("Of the made-up values; the devices' coins take no seed.", 1),
+    trust: str = option("local, or shuffle: a shuffler of its own between the two.", "local"),
+    public_url: str = option("https://... that leads to --port, so that phones can join by the QR code.", ""),
+    port: int = option("Port for devices and phones; 0: any.", 0, min=0, max=65_535),
+    browser: bool = option("Open the console in a browser, where there is one and a terminal.", True),
+    as_json: bool = option("Print the outcome as JSON, and nothing else.", False, "--json"),
 ) -> None:
     """Run the real thing on this machine: a server, and a fleet of devices that answer it over HTTP.
 
@@ -55,7 +53,7 @@ def demo(
     settings: dict[str, Any] = {"demo": kind, "epsilon": epsilon, "seed": seed}
     if as_json:
         outcome = run(devices, show=lambda moment: None, **settings)
-        typer.echo(json.dumps(outcome.to_dict(), indent=1))
+        typer.echo(json.dumps(asdict(outcome), indent=1))
     else:
         if public_url and not public_url.startswith("https://"):
             raise InvalidInput(f"--public-url must start with https://, for phones' browsers; got {public_url!r}")
@@ -139,7 +137,7 @@ def _print(outcome: DemoResult) -> None:
         f"log          {'agrees with counts and estimate' if outcome.verified else 'DISAGREES with the counts'}",
         f"privacy      {outcome.privacy}",
     ]
-    more = outcome.to_dict()
+    more = asdict(outcome)
     if "rounds" in more:
         same = "the same at shuffler and aggregator" if more["same_batches"] else "NOT THE SAME at both parties"
         lines.append(f"rounds       {more['rounds']} counted, {more['dropped_rounds']} dropped; batches {same}")

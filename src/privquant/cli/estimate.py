@@ -11,11 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
-from privquant.cli._domain import domain_of
-from privquant.cli._options import AsJson, Bins, Log, quantiles_of
-from privquant.cli._table import table_of
+from privquant.cli._options import AsJson, Bins, Log, domain_of, option, quantiles_of
+from privquant.cli._out import error_statements, print_table
 from privquant.errors import InvalidInput
-from privquant.messages import Rank, error_statement
 from privquant.validation import check_count
 
 _FLAGS = {
@@ -31,35 +29,21 @@ _FLAGS = {
 
 def estimate(
     file: Annotated[Path, typer.Argument(help="CSV or Parquet file.", show_default=False)],
-    column: Annotated[str, typer.Option(help="Column that holds the numbers.", show_default=False)],
-    epsilon: Annotated[float, typer.Option(help="Privacy of each user's answer; smaller is more private.")] = 1.0,
-    low: Annotated[
-        str | None, typer.Option(help="Lowest value that can occur; needed, never taken from the data.")
-    ] = None,
-    high: Annotated[str | None, typer.Option(help="Highest value that can occur; needed.")] = None,
+    column: str = option("Column that holds the numbers.", ..., show_default=False),
+    epsilon: float = option("Privacy of each user's answer; smaller is more private.", 1.0),
+    low: str | None = option("Lowest value that can occur; needed, never taken from the data."),
+    high: str | None = option("Highest value that can occur; needed."),
     bins: Bins = None,
     log: Log = False,
-    quantile: Annotated[
-        list[str] | None, typer.Option(help="Quantile; 0.5,0.9 or repeat for several.", show_default="0.5")
-    ] = None,
-    protocol: Annotated[
-        str | None, typer.Option(help="Protocol to run.", show_default="the package's default")
-    ] = None,
-    trust: Annotated[
-        str, typer.Option(help="local (nobody is trusted) or shuffle (somebody mixes the answers of a round).")
-    ] = "local",
-    delta: Annotated[
-        float | None,
-        typer.Option(help="With --trust shuffle: probability with which epsilon may fail, e.g. 1e-8."),
-    ] = None,
-    interval: Annotated[
-        float | None,
-        typer.Option(help="Also certify an interval at this confidence, e.g. 0.95 (costs accuracy)."),
-    ] = None,
-    missing: Annotated[str, typer.Option(help="Missing values: refuse or drop.")] = "refuse",
-    fractions: Annotated[str, typer.Option(help="Fractions in a whole-number domain: refuse or round.")] = "refuse",
-    outside: Annotated[str, typer.Option(help="Values outside low .. high: clamp or refuse.")] = "clamp",
-    seed: Annotated[int | None, typer.Option(help="Seed of the simulated coins, for a repeatable run.")] = None,
+    quantile: list[str] | None = option("Quantile; 0.5,0.9 or repeat for several.", show_default="0.5"),
+    protocol: str | None = option("Protocol to run.", show_default="the package's default"),
+    trust: str = option("local (nobody is trusted) or shuffle (somebody mixes the answers of a round).", "local"),
+    delta: float | None = option("With --trust shuffle: probability with which epsilon may fail, e.g. 1e-8."),
+    interval: float | None = option("Also certify an interval at this confidence, e.g. 0.95 (costs accuracy)."),
+    missing: str = option("Missing values: refuse or drop.", "refuse"),
+    fractions: str = option("Fractions in a whole-number domain: refuse or round.", "refuse"),
+    outside: str = option("Values outside low .. high: clamp or refuse.", "clamp"),
+    seed: int | None = option("Seed of the simulated coins, for a repeatable run."),
     as_json: AsJson = False,
 ) -> None:
     """Estimate quantiles of a column as a private collection would find them.
@@ -111,7 +95,6 @@ def estimate(
         if estimate_.index is not None:
             row["rank_error"] = truth.rank_error(estimate_.index, estimate_.quantile)
         rows.append(row)
-    for row in rows:
         if row["warning"] is not None:
             print(f"Warning: {_in_flags(str(row['warning']))}.", file=sys.stderr if as_json else sys.stdout)
     if as_json:
@@ -127,10 +110,7 @@ def _in_flags(text: str) -> str:
     return text
 
 
-def _show(rows: list[dict[str, object]], guarantees: list[str], file: Path, column: str) -> None:
-    from rich.console import Console
-
-    console = Console()
+def _show(rows: list[dict[str, Any]], guarantees: list[str], file: Path, column: str) -> None:
     shown = {
         "quantile": [f"{row['quantile']:g}" for row in rows],
         "estimate": [str(row["bin"] or row["value"]) if "rank_error" in row else "no answer" for row in rows],
@@ -138,22 +118,17 @@ def _show(rows: list[dict[str, object]], guarantees: list[str], file: Path, colu
         "rank error": [f"{row['rank_error']:.2%}" if "rank_error" in row else "-" for row in rows],
         "users": [str(row["users"]) for row in rows],
     }
-    title = f"{column} in {file.name}: simulated private collection from data you already hold"
-    console.print(table_of(title, shown))
+    below = []
     for row in rows:
-        if isinstance(row["interval"], dict):
-            low, high = row["interval"]["low"], row["interval"]["high"]
-            console.print(
+        if row["interval"] is not None:
+            low, high, confidence = (row["interval"][name] for name in ("low", "high", "confidence"))
+            below.append(
                 f"quantile {row['quantile']:g}: certified between {'no bound' if low is None else low} and "
-                f"{'no bound' if high is None else high} ({row['interval']['confidence']:.0%})"
+                f"{'no bound' if high is None else high} ({confidence:.0%})"
             )
-        for name in ("certain", "typical", "rank"):
-            form = row[name]
-            if isinstance(form, dict):
-                statement = Rank(**form) if name == "rank" else error_statement(form)
-                console.print(f"quantile {row['quantile']:g}: {statement}")
-    for guarantee in guarantees:
-        console.print(guarantee)
-    said = [note for row in rows if isinstance(row["notes"], list) for note in row["notes"]]
-    for note in dict.fromkeys(note for note in said if note not in {row["warning"] for row in rows}):
-        console.print(f"Note: {note}.")
+        below += [f"quantile {row['quantile']:g}: {statement}" for statement in error_statements(row)]
+    below += guarantees
+    warned = {row["warning"] for row in rows}
+    notes = dict.fromkeys(note for row in rows for note in row["notes"] if note not in warned)
+    below += [f"Note: {note}." for note in notes]
+    print_table(f"{column} in {file.name}: simulated private collection from data you already hold", shown, below)

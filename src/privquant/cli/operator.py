@@ -5,27 +5,19 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import click
 import typer
 
-from privquant.cli._options import BackupFolder, Yes
+from privquant.aggregator.settings import Settings
+from privquant.cli._options import BackupFolder, Yes, option
 from privquant.errors import InvalidInput, PrivquantError
-
-if TYPE_CHECKING:
-    from sqlalchemy.ext.asyncio import AsyncEngine
-
-    from privquant.aggregator.settings import Settings
-
-T = TypeVar("T")
 
 Data = Annotated[Path | None, typer.Option(help="The server's data folder.", show_default="privquant-data")]
 Database = Annotated[str | None, typer.Option(help="postgresql://... if the store is there.", show_default=False)]
-
-
 HELP = "Operators, signing keys, backup: on the server's own machine."
 
 
@@ -52,24 +44,26 @@ def _in_one_line(command: Callable[..., None]) -> Callable[..., None]:
 
 def add(
     name: Annotated[str, typer.Argument(help="Name, as the audit will show it.")],
-    role: Annotated[str, typer.Option(help="admin, or viewer (may look, not change).")] = "admin",
+    role: str = option("admin, or viewer (may look, not change).", "admin"),
     data: Data = None,
     database: Database = None,
 ) -> None:
     """Make an operator and print the token, which is shown this once and stored as a hash."""
     from privquant.aggregator.operators.accounts import add_operator
+    from privquant.aggregator.store.migrate import on_store
 
     settings = _settings(data, database)
     if not settings.database and not settings.sqlite_file.exists():
         typer.echo(f"privquant: there was no store in {settings.data.resolve()}; a new one is made", err=True)
-    typer.echo(_on_store(settings, lambda engine: add_operator(engine, name, role)))
+    typer.echo(on_store(settings, lambda engine: add_operator(engine, name, role)))
 
 
 def list_(data: Data = None, database: Database = None) -> None:
     """List operators."""
     from privquant.aggregator.operators.accounts import list_operators
+    from privquant.aggregator.store.migrate import on_store
 
-    for line in _on_store(_existing(data, database), list_operators):
+    for line in on_store(_existing(data, database), list_operators):
         since = time.strftime("%Y-%m-%d", time.gmtime(line["created"]))
         typer.echo(f"{line['name']:<30} {line['role']:<8} since {since}")
 
@@ -81,17 +75,17 @@ def remove(
 ) -> None:
     """Remove an operator."""
     from privquant.aggregator.operators.accounts import remove_operator
+    from privquant.aggregator.store.migrate import on_store
 
-    _on_store(_existing(data, database), lambda engine: remove_operator(engine, name))
+    on_store(_existing(data, database), lambda engine: remove_operator(engine, name))
 
 
-def audit(
-    last: Annotated[int, typer.Option(help="How many acts.")] = 50, data: Data = None, database: Database = None
-) -> None:
+def audit(last: int = option("How many acts.", 50), data: Data = None, database: Database = None) -> None:
     """Show what operators did, newest first."""
     from privquant.aggregator.operators.accounts import read_audit
+    from privquant.aggregator.store.migrate import on_store
 
-    for line in _on_store(_existing(data, database), lambda engine: read_audit(engine, last)):
+    for line in on_store(_existing(data, database), lambda engine: read_audit(engine, last)):
         at, campaign = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(line["at"])), (line["campaign"] or "")[:12]
         typer.echo(f"{at}  {line['operator']:<16} {line['act']:<16} {campaign:<12}  {line['detail']}")
 
@@ -136,7 +130,7 @@ def restore(source: BackupFolder, data: Data = None, database: Database = None) 
 
 
 def schema(
-    to: Annotated[str | None, typer.Option(help="Turn the tables back to this older schema.")] = None,
+    to: str | None = option("Turn the tables back to this older schema."),
     yes: Yes = False,
     data: Data = None,
     database: Database = None,
@@ -169,8 +163,6 @@ def schema(
 
 
 def _settings(data: Path | None, database: str | None) -> Settings:
-    from privquant.aggregator.settings import Settings
-
     return Settings.gather({"data": data, "database": database})
 
 
@@ -189,12 +181,6 @@ def _with_keys(data: Path | None) -> Settings:
     if not has_keys(settings.keys):
         raise InvalidInput(f"there are no keys in {settings.keys.resolve()}; give the server's folder with --data")
     return settings
-
-
-def _on_store(settings: Settings, work: Callable[[AsyncEngine], Awaitable[T]]) -> T:
-    from privquant.aggregator.store.migrate import on_store
-
-    return on_store(settings, work)
 
 
 _ALL = (add, list_, remove, audit, key, rotate_key, backup, restore, schema)

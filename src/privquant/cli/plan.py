@@ -4,88 +4,52 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from privquant.cli._domain import domain_of
-from privquant.cli._options import AsJson, Bins, Log, quantiles_of
+from privquant.cli._options import AsJson, Bins, Log, domain_of, option, quantiles_of
 
 if TYPE_CHECKING:
     from privquant.planning.plan import Plan
 
 
 def plan(
-    low: Annotated[str, typer.Option(help="Lowest value that can occur.")] = "0",
-    high: Annotated[str, typer.Option(help="Highest value that can occur.")] = str(2**20 - 1),
+    low: str = option("Lowest value that can occur.", "0"),
+    high: str = option("Highest value that can occur.", str(2**20 - 1)),
     bins: Bins = None,
     log: Log = False,
-    users: Annotated[int | None, typer.Option(help="People you can ask.")] = None,
-    alpha: Annotated[float | None, typer.Option(help="Rank error allowed: 0.02 is 2 percentile points.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Privacy of each answer.")] = None,
-    confidence: Annotated[float | None, typer.Option(help="Share of collections that must keep alpha.")] = None,
-    quantile: Annotated[
-        list[str] | None,
-        typer.Option(help="Quantile; 0.5,0.9 or repeat for several of one run.", show_default="0.5"),
-    ] = None,
-    trust: Annotated[
-        str | None, typer.Option(help="Plan for local or for shuffle alone.", show_default="both, side by side")
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="Of the rows in the shuffle model.", show_default="1e-8")
-    ] = None,
-    interval: Annotated[
-        float | None, typer.Option(help="Also certify an interval at this confidence, e.g. 0.95.")
-    ] = None,
-    rounds: Annotated[int | None, typer.Option(help="Ask in so many feedback rounds, which grow.")] = None,
-    in_flight: Annotated[int | None, typer.Option(help="Users asked before the first answers.")] = None,
-    pilot: Annotated[
-        str | None,
-        typer.Option(help="Values like those to be asked: FILE, FILE:COLUMN, or a shape such as lognormal."),
-    ] = None,
-    unit: Annotated[str, typer.Option(help="Unit of the values, with --pilot: ms, EUR.")] = "",
-    liars: Annotated[float, typer.Option(help="Fraction of users who may lie.")] = 0.01,
-    calibration: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file of `python -m studies calibration`.",
-            envvar="PRIVQUANT_CALIBRATION",
-            show_default="the shipped one",
-        ),
-    ] = None,
-    simulate: Annotated[
-        int | None,
-        typer.Option(
-            help="With --pilot: run the job so many times on people drawn from it; 0: laws for smooth data.",
-            show_default="600 where numba is installed",
-        ),
-    ] = None,
+    users: int | None = option("People you can ask."),
+    alpha: float | None = option("Rank error allowed: 0.02 is 2 percentile points."),
+    epsilon: float | None = option("Privacy of each answer."),
+    confidence: float | None = option("Share of collections that must keep alpha."),
+    quantile: list[str] | None = option("Quantile; 0.5,0.9 or repeat for several of one run.", show_default="0.5"),
+    trust: str | None = option("Plan for local or for shuffle alone.", show_default="both, side by side"),
+    delta: float | None = option("Of the rows in the shuffle model.", show_default="1e-8"),
+    interval: float | None = option("Also certify an interval at this confidence, e.g. 0.95."),
+    rounds: int | None = option("Ask in so many feedback rounds, which grow."),
+    in_flight: int | None = option("Users asked before the first answers."),
+    pilot: str | None = option("Values like those to be asked: FILE, FILE:COLUMN, or a shape such as lognormal."),
+    unit: str = option("Unit of the values, with --pilot: ms, EUR.", ""),
+    liars: float = option("Fraction of users who may lie.", 0.01),
+    calibration: Path | None = option(
+        "A file of `python -m studies calibration`.", envvar="PRIVQUANT_CALIBRATION", show_default="the shipped one"
+    ),
+    simulate: int | None = option(
+        "With --pilot: run the job so many times on people drawn from it; 0: laws for smooth data.",
+        show_default="600 where numba is installed",
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Plan a collection: give all but one of --users, --alpha, --epsilon, --confidence.
 
     Solves for the missing one, for every protocol and trust model side by side.
     """
+    given = dict(locals())  # the other options have the names of what `solve` takes
     from privquant.plans import plan as solve
 
-    found = solve(
-        domain=domain_of(low, high, bins, log),
-        users=users,
-        alpha=alpha,
-        epsilon=epsilon,
-        confidence=confidence,
-        quantile=quantiles_of(quantile),
-        trust=trust,
-        delta=delta,
-        interval=interval,
-        rounds=rounds,
-        in_flight=in_flight,
-        pilot=pilot,
-        unit=unit,
-        liars=liars,
-        calibration=calibration,
-        simulate=simulate,
-    )
+    for name in ("low", "high", "bins", "log", "as_json"):
+        del given[name]
+    given |= {"domain": domain_of(low, high, bins, log), "quantile": quantiles_of(quantile)}
+    found = solve(**given)
     if as_json:
         print(json.dumps(found.to_dict(), indent=2))
         return

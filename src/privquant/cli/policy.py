@@ -1,7 +1,4 @@
-"""`privquant policy`: look at the campaign of an invite, and write the policy that allows it and nothing else.
-
-Exit codes: 0 written, 1 not wanted, 2 wrong use, 3 refused, 4 try again later.
-"""
+"""`privquant policy`: look at the campaign of an invite, and write the policy that allows it and nothing else."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from privquant.cli._options import Yes
+from privquant.cli._options import Yes, option
 from privquant.cli._out import check_out
 from privquant.cli.answer import device_needed, said_no
 from privquant.errors import InvalidInput
@@ -28,23 +25,17 @@ MOST_LOCAL_EPSILON = 8.0  # what is left if the shuffler is not honest: a bit th
 
 def policy(
     invite: Annotated[str, typer.Argument(help="The invite: a link with a token, or an open link.")],
-    out: Annotated[
-        Path, typer.Option(help="The file to write (TOML); one that is there is never overwritten.")
-    ] = Path("policy.toml"),
-    allow_epsilon: Annotated[
-        float, typer.Option(help="The most an answer may reveal; a campaign that asks for more is refused.")
-    ] = MOST_EPSILON,
-    allow_delta: Annotated[
-        float, typer.Option(help="Of a shuffled campaign: the most its delta may be.")
-    ] = MOST_DELTA,
-    allow_local_epsilon: Annotated[
-        float,
-        typer.Option(
-            help="Of a shuffled campaign: the most that is revealed if shuffler and issuer work together."
-        ),
-    ] = MOST_LOCAL_EPSILON,
+    out: Path = option("The file to write (TOML); one that is there is never overwritten.", Path("policy.toml")),
+    allow_epsilon: float = option(
+        "The most an answer may reveal; a campaign that asks for more is refused.", MOST_EPSILON
+    ),
+    allow_delta: float = option("Of a shuffled campaign: the most its delta may be.", MOST_DELTA),
+    allow_local_epsilon: float = option(
+        "Of a shuffled campaign: the most that is revealed if shuffler and issuer work together.",
+        MOST_LOCAL_EPSILON,
+    ),
     yes: Yes = False,
-    patience: Annotated[float, typer.Option(help="Seconds to go on trying before giving up for now.")] = 60.0,
+    patience: float = option("Seconds to go on trying before giving up for now.", 60.0),
 ) -> None:
     """Show what an invite asks and write, if you agree, the policy that allows one answer to it and nothing else.
 

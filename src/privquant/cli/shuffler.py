@@ -10,25 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privquant.cli._options import (
-    BackupFolder,
-    Host,
-    Identity,
-    InvitesFile,
-    LogLevel,
-    Number,
-    Places,
-    WithCode,
-    Yes,
-)
+from privquant.cli import _options as common
+from privquant.cli._options import Identity, option
 from privquant.cli._out import new_private_file
 from privquant.errors import InvalidInput
+from privquant.shuffler.settings import Settings
 
 if TYPE_CHECKING:
     import sqlite3
 
     from privquant.shuffler.campaigns import Joined
-    from privquant.shuffler.settings import Settings
 
 Data = Annotated[Path | None, typer.Option(help="The shuffler's data folder.", show_default="privquant-shuffler")]
 Url = Annotated[
@@ -39,22 +30,14 @@ HELP = "The shuffler: tokens, sealed reports, whole rounds. On its own machine, 
 
 def serve(
     data: Data = None,
-    host: Host = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default="8475")] = None,
-    admin_host: Annotated[
-        str | None, typer.Option(help="Address of the listener for metrics.", show_default="127.0.0.1")
-    ] = None,
-    admin_port: Annotated[
-        int | None, typer.Option(help="Port for metrics and health.", show_default="no such listener")
-    ] = None,
+    host: common.Host = None,
+    port: int | None = option("Port to listen on.", show_default="8475"),
+    admin_host: str | None = option("Address of the listener for metrics.", show_default="127.0.0.1"),
+    admin_port: int | None = option("Port for metrics and health.", show_default="no such listener"),
     public_url: Url = None,
-    lease_seconds: Annotated[
-        int | None, typer.Option(help="How long a place in a round is kept for a device.", show_default="120")
-    ] = None,
-    retry_seconds: Annotated[
-        int | None, typer.Option(help="How soon a device without a place asks again.", show_default="5")
-    ] = None,
-    log_level: LogLevel = None,
+    lease_seconds: int | None = option("How long a place in a round is kept for a device.", show_default="120"),
+    retry_seconds: int | None = option("How soon a device without a place asks again.", show_default="5"),
+    log_level: common.LogLevel = None,
 ) -> None:
     """Start the shuffler. It makes its key on the first start; stop with Ctrl-C or SIGTERM.
 
@@ -63,7 +46,7 @@ def serve(
     given = dict(locals())  # each option has the name of its setting
     from privquant.shuffler.server import run
 
-    settings = _settings(given)
+    settings = Settings.gather(given)
     typer.echo(f"the shuffler at {settings.url}, its data in {settings.data.resolve()}", err=True)
     raise typer.Exit(run(settings))
 
@@ -73,19 +56,16 @@ def key(data: Data = None, public_url: Url = None) -> None:
     from privquant.server.keys import KeyFolder
     from privquant.wire import public_key_of
 
-    settings = _settings({"data": data, "public_url": public_url})
+    settings = Settings.gather({"data": data, "public_url": public_url})
     typer.echo(f"--shuffler {settings.url} --shuffler-key {public_key_of(KeyFolder(settings.keys).current)}")
 
 
 def join(
-    campaign: Annotated[
-        str, typer.Argument(help="What `campaign create --trust shuffle` printed: https://...#k=...")
-    ],
-    round_minutes: Annotated[
-        float | None,
-        typer.Option(help="How long a round may take before it is extended.", show_default="a share of the time"),
-    ] = None,
-    yes: Yes = False,
+    campaign: str = typer.Argument(help="What `campaign create --trust shuffle` printed: https://...#k=..."),
+    round_minutes: float | None = option(
+        "How long a round may take before it is extended.", show_default="a share of the time"
+    ),
+    yes: common.Yes = False,
     data: Data = None,
     public_url: Url = None,
 ) -> None:
@@ -98,7 +78,7 @@ def join(
     from privquant.wire import path_of
     from privquant.wire.shuffle_promise import promise
 
-    settings = _settings({"data": data, "public_url": public_url})
+    settings = Settings.gather({"data": data, "public_url": public_url})
     base, identity, mark = _named(campaign)
     envelope = exchange(check_peer(base) + path_of(identity, "manifest"))
     manifest = read_manifest(envelope, campaign_id=identity, key_fingerprint=mark)
@@ -133,7 +113,7 @@ def list_(data: Data = None) -> None:
 
 def show(
     campaign: Identity,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the books that `verify` compares.")] = False,
+    as_json: bool = option("Print JSON: the books that `verify` compares.", False, "--json"),
     data: Data = None,
 ) -> None:
     """Show a campaign's rounds: forwarded, dropped, waiting; and what an aggregator did that it must not."""
@@ -145,7 +125,7 @@ def show(
         typer.echo(line)
 
 
-def invites(campaign: Identity, number: Number, file: InvitesFile, data: Data = None) -> None:
+def invites(campaign: Identity, number: common.Number, file: common.InvitesFile, data: Data = None) -> None:
     """Write one-time invites to a CSV file, readable by you alone. They are stored nowhere else."""
     from privquant.server.keys import KeyFolder
     from privquant.shuffler.campaigns import invite
@@ -157,7 +137,7 @@ def invites(campaign: Identity, number: Number, file: InvitesFile, data: Data = 
     typer.echo(f"{number:,} invites written to {file}", err=True)
 
 
-def link(campaign: Identity, places: Places, code: WithCode = False, data: Data = None) -> None:
+def link(campaign: Identity, places: common.Places, code: common.WithCode = False, data: Data = None) -> None:
     """Print one open link for many people. A new one replaces the old."""
     from privquant.shuffler.campaigns import open_link
 
@@ -168,7 +148,7 @@ def link(campaign: Identity, places: Places, code: WithCode = False, data: Data 
         typer.echo(f"code: {typed[:4]}-{typed[4:]}")
 
 
-def close(campaign: Identity, yes: Yes = False, data: Data = None) -> None:
+def close(campaign: Identity, yes: common.Yes = False, data: Data = None) -> None:
     """Take no more reports. The open round is dropped for good; full ones are still forwarded."""
     from privquant.shuffler.campaigns import close
 
@@ -179,7 +159,7 @@ def close(campaign: Identity, yes: Yes = False, data: Data = None) -> None:
     typer.echo("closed")
 
 
-def delete(campaign: Identity, yes: Yes = False, data: Data = None) -> None:
+def delete(campaign: Identity, yes: common.Yes = False, data: Data = None) -> None:
     """Erase a closed campaign: tokens, rounds, everything."""
     from privquant.shuffler.campaigns import check_deletable, delete
 
@@ -191,9 +171,7 @@ def delete(campaign: Identity, yes: Yes = False, data: Data = None) -> None:
     typer.echo("erased", err=True)
 
 
-def backup(
-    target: Annotated[Path, typer.Argument(help="Folder to make; it must not exist.")], data: Data = None
-) -> None:
+def backup(target: Path = typer.Argument(help="Folder to make; it must not exist."), data: Data = None) -> None:
     """Copy key, books and batches that are ready, also while the shuffler runs. The copy's campaigns are closed."""
     from privquant.shuffler.campaigns import backup as copy
 
@@ -201,11 +179,11 @@ def backup(
     typer.echo(f"copied to {target}; it is as secret as the key in it", err=True)
 
 
-def restore(source: BackupFolder, data: Data = None) -> None:
+def restore(source: common.BackupFolder, data: Data = None) -> None:
     """Make a backup the shuffler of an empty data folder. It forwards what lay ready and takes nothing any more."""
     from privquant.shuffler.campaigns import restore as put_back
 
-    settings = _settings({"data": data})
+    settings = Settings.gather({"data": data})
     put_back(settings, source)
     typer.echo(f"restored to {settings.data}; its campaigns are closed, open rounds are dropped", err=True)
 
@@ -238,15 +216,9 @@ def _named(text: str) -> tuple[str, str, str]:
     return base, identity, fragment
 
 
-def _settings(given: dict[str, Any]) -> Settings:
-    from privquant.shuffler import settings
-
-    return settings.Settings.gather(given)
-
-
 def _existing(data: Path | None) -> Settings:
     """Settings of a shuffler that is there: a mistyped folder must not pass for an empty one."""
-    settings = _settings({"data": data})
+    settings = Settings.gather({"data": data})
     if not settings.file.exists():
         raise InvalidInput(f"there is no shuffler's data in {settings.data.resolve()}; give its folder with --data")
     return settings

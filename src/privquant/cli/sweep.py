@@ -4,46 +4,36 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from privquant.cli._engine import Engine, executor_of
-from privquant.cli._options import Workers
+from privquant.cli._options import Engine, Workers, executor_of, option
 from privquant.errors import InvalidInput
 
 
 def sweep(
-    out: Annotated[Path, typer.Option(help="Table to write: .csv or .parquet.", show_default=False)],
-    data: Annotated[
-        list[str],
-        typer.Option(
-            help="Data set, e.g. pareto:n=2500:B=4^9 or pay.csv:column=salary:low=0:high=500000; repeat.",
-            show_default=False,
-        ),
-    ],
-    protocol: Annotated[
-        list[str] | None,
-        typer.Option(help="Protocol, with options as in naive or bayess:final=test; repeat.", show_default="all"),
-    ] = None,
-    epsilon: Annotated[str, typer.Option(help="Numbers: 0.5,1,2, or 0.1:5:10 for 10 in equal ratios.")] = "1",
-    quantile: Annotated[str, typer.Option(help="Numbers strictly between 0 and 1: 0.5,0.9.")] = "0.5",
-    rounds: Annotated[
-        str | None, typer.Option(help="Feedback rounds: 16,64.", show_default="as each protocol suggests")
-    ] = None,
-    alpha: Annotated[str, typer.Option(help="Rank errors to count as success.")] = "0.02,0.04,0.05,0.1",
-    trials: Annotated[int, typer.Option(help="Independent runs a cell.")] = 200,
-    seed: Annotated[int, typer.Option(help="Root seed; every cell derives its own from it.")] = 0,
-    draw: Annotated[
-        str, typer.Option(help="empirical (each user once) or statistical (users drawn with replacement).")
-    ] = "empirical",
-    answers: Annotated[
-        Path | None, typer.Option(help="Also write one row a trial here (.csv or .parquet).")
-    ] = None,
+    out: Path = option("Table to write: .csv or .parquet.", ..., show_default=False),
+    data: list[str] = option(
+        "Data set, e.g. pareto:n=2500:B=4^9 or pay.csv:column=salary:low=0:high=500000; repeat.",
+        ...,
+        show_default=False,
+    ),
+    protocol: list[str] | None = option(
+        "Protocol, with options as in naive or bayess:final=test; repeat.", show_default="all"
+    ),
+    epsilon: str = option("Numbers: 0.5,1,2, or 0.1:5:10 for 10 in equal ratios.", "1"),
+    quantile: str = option("Numbers strictly between 0 and 1: 0.5,0.9.", "0.5"),
+    rounds: str | None = option("Feedback rounds: 16,64.", show_default="as each protocol suggests"),
+    alpha: str = option("Rank errors to count as success.", "0.02,0.04,0.05,0.1"),
+    trials: int = option("Independent runs a cell.", 200),
+    seed: int = option("Root seed; every cell derives its own from it.", 0),
+    draw: str = option("empirical (each user once) or statistical (users drawn with replacement).", "empirical"),
+    answers: Path | None = option("Also write one row a trial here (.csv or .parquet)."),
     workers: Workers = 0,
     engine: Engine = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted sweep.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace tables that are there.")] = False,
+    resume: bool = option("Go on with an interrupted sweep.", False, "--resume"),
+    overwrite: bool = option("Replace tables that are there.", False, "--overwrite"),
 ) -> None:
     """Simulate every cell of a grid many times and write a tidy table.
 

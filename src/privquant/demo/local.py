@@ -19,7 +19,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -80,22 +80,9 @@ class DemoResult:
     reasons: list[str]
     """Why devices did not answer, each reason once."""
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """How often each (value asked for, bit) was sent by the devices, and how often it was counted.
-
-    shown, verified: what the server's `show` and `verify` say. errors: of devices that did not answer.
-    """
-
-    sent: Counter[tuple[int, int]]
-    counted: Counter[tuple[int, int]]
-    shown: dict[str, Any]
-    verified: dict[str, Any]
-    errors: list[str]
+Bits = Counter[tuple[int, int]]
+"""How often each (value asked for, bit) was sent by the devices, or counted by the server."""
 
 
 def people(count: int, seed: int) -> list[int]:
@@ -144,7 +131,7 @@ class Demo:
         self._say("starting the server")
         self.server.start()
         try:
-            self.campaign = self._create()
+            self._create()
             self._write_jobs(self._invites())
             if on_ready is not None:
                 on_ready(self._addresses())
@@ -172,16 +159,17 @@ class Demo:
     def _say(self, event: str) -> None:
         self.show(Moment(self.answered, len(self.values), self.estimate, event))
 
-    def _create(self) -> str:
-        return str(self._created(planned_users=len(self.values) + GUESTS)["id"])
-
-    def _created(self, **form: Any) -> dict[str, Any]:
-        """What the server says of a campaign when it is made."""
-        asked = {"measurement": MEASUREMENT, "question": "How much do you spend in a month?"}
-        domain = domain_to_wire(DOMAIN)
-        form = {**asked, "domain": domain, "epsilon": self.epsilon, **form}
-        made: dict[str, Any] = self._call("POST", "/v1/campaigns", form)
-        self.key_fingerprint = made["key_fingerprint"]
+    def _create(self, **more: Any) -> dict[str, Any]:
+        """Make the campaign; what the server says of it."""
+        form = {
+            "measurement": MEASUREMENT,
+            "question": "How much do you spend in a month?",
+            "domain": domain_to_wire(DOMAIN),
+            "epsilon": self.epsilon,
+            "planned_users": len(self.values) + GUESTS,
+        }
+        made: dict[str, Any] = self._call("POST", "/v1/campaigns", form | more)
+        self.campaign, self.key_fingerprint = str(made["id"]), made["key_fingerprint"]
         return made
 
     def _invites(self) -> list[str]:
@@ -238,17 +226,15 @@ class Demo:
                 if heard is None:
                     self.running -= 1
                 else:
-                    self._take(*heard)
+                    place, line = heard
+                    known = self.answers.get((place, line["person"]), {})
+                    self.answers[place, line["person"]] = line
+                    self.answered += ("bit" in line) - ("bit" in known)
             if self.due and self.answered >= self.due[0][1] * len(self.values):
                 self._kill(self.due.pop(0)[0])
             if time.perf_counter() - looked > 0.5:
                 looked = time.perf_counter()
                 self._look()
-
-    def _take(self, place: int, line: dict[str, Any]) -> None:
-        known = self.answers.get((place, line["person"]), {})
-        self.answers[place, line["person"]] = line
-        self.answered += ("bit" in line) - ("bit" in known)
 
     def _kill(self, name: str) -> None:
         self._restart(name, self.server, "; devices send again")
@@ -270,47 +256,44 @@ class Demo:
 
     def _outcome(self, seconds: float) -> DemoResult:
         exported = self._of_campaign("/export")
-        counted: Counter[tuple[int, int]] = Counter()
+        counted: Bits = Counter()
         for row in exported["counts"]:
             asked = int(DOMAIN.value(int(row["threshold"])))
             counted[asked, 1] += row["ones"]
             counted[asked, 0] += row["answered"] - row["ones"]
-        found = Compared(
-            sent=Counter((each["asked"], each["bit"]) for each in self.answers.values() if "bit" in each),
-            counted=counted,
-            shown=self._of_campaign(),
-            verified=self._of_campaign("/verify"),
-            errors=[each["error"] for each in self.answers.values() if "error" in each],
-        )
-        failed = [error for error in found.errors if self._is_failure(error)]
+        sent = Counter((each["asked"], each["bit"]) for each in self.answers.values() if "bit" in each)
+        self.shown, self.verified = self._of_campaign(), self._of_campaign("/verify")
+        errors = [each["error"] for each in self.answers.values() if "error" in each]
+        failed = [error for error in errors if self._is_failure(error)]
+        self.failed, self.not_needed = len(failed), len(errors) - len(failed)
         if failed:
             self._say(f"{len(failed)} devices did not answer, the first because: {failed[0]}")
         value = exported["estimates"][0]["value"]
         return self.result(
             devices=len(self.values),
-            acknowledged=found.sent.total(),
+            acknowledged=sent.total(),
             counted=counted.total(),
-            failed=len(failed),
-            verified=bool(found.verified["ok"]),
+            failed=self.failed,
+            verified=bool(self.verified["ok"]),
             estimate=value,
             truth=sorted(self.values)[(len(self.values) - 1) // 2],
             rank_error=1.0 if value is None else rank_error(self.values, value, 0.5),
-            privacy=found.shown["privacy"],
+            privacy=self.shown["privacy"],
             seconds=seconds,
-            reports_per_second=found.sent.total() / seconds,
+            reports_per_second=sent.total() / seconds,
             restart_seconds=self.restart_seconds,
             reasons=sorted(set(failed)),
-            **self._judged(found, len(failed)),
+            **self._judged(sent, counted),
         )
 
     def _is_failure(self, _error: str) -> bool:
         return True
 
-    def _judged(self, found: Compared, _failed: int) -> dict[str, Any]:
+    def _judged(self, sent: Bits, counted: Bits) -> dict[str, Any]:
         """Everything the devices sent was counted, and what was counted beside it is at most of the guests."""
-        guests = found.counted.total() - found.sent.total()
-        link = found.shown["open_link"] or {"taken": 0}  # none is made where nobody is told of it
-        all_sent = found.sent.total() == len(self.values) and found.sent <= found.counted
+        guests = counted.total() - sent.total()
+        link = self.shown["open_link"] or {"taken": 0}  # none is made where nobody is told of it
+        all_sent = sent.total() == len(self.values) and sent <= counted
         return {"guests": guests, "exact": all_sent and guests <= link["taken"]}
 
 

@@ -1,9 +1,7 @@
 """The demo in the shuffle model: aggregator, shuffler and devices as processes of their own, each killed once.
 
-Nothing here is a shortcut: the servers are the processes that `privquant serve` and `privquant shuffler serve` are,
-the shuffler's operator joins the campaign and issues the invites, and every device is `privquant.device` with its
-own policy and its own ledger on disk. The devices' receipts are compared with the aggregator's counts, round by
-round and bit by bit, and the batches of the one with those of the other.
+No shortcut here either: the shuffler is the process that `privquant shuffler serve` is, and its operator joins the
+campaign and issues the invites. The batches of the shuffler are compared with those of the aggregator.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from privquant.demo.local import PATIENCE, PROCESSES, Addresses, Compared, Demo, DemoResult
+from privquant.demo.local import PATIENCE, PROCESSES, Addresses, Bits, Demo, DemoResult
 from privquant.privacy.coin import real_epsilon
 from privquant.server.http_client import exchange
 from privquant.server.keys import KeyFolder
@@ -61,26 +59,23 @@ class ShuffledDemo(Demo):
         finally:
             self.shuffler.stop()
 
-    def _create(self) -> str:
+    def _create(self, **more: Any) -> dict[str, Any]:
+        key = self.keys.current
         shuffle = {
             "delta": DELTA,
             "drop_outs": SPARE,
             "address": self.shuffling.url,
-            "key": public_key_of(self.keys.current),
+            "key": public_key_of(key),
         }
-        made = self._created(planned_users=len(self.values), shuffle=shuffle)
+        made = super()._create(planned_users=len(self.values), shuffle=shuffle)
         self._say(f"the aggregator plans {made['plan']}")
-        self._join(str(made["id"]))
-        self._say("the shuffler's operator has read the manifest, accounted for it and joined")
-        return str(made["id"])
-
-    def _join(self, identity: str) -> None:
-        key, mark = self.keys.current, self.key_fingerprint
-        envelope = exchange(self.server.url + path_of(identity, "manifest"))
-        self.manifest = read_manifest(envelope, campaign_id=identity, key_fingerprint=mark)
+        envelope = exchange(self.server.url + path_of(self.campaign, "manifest"))
+        self.manifest = read_manifest(envelope, campaign_id=self.campaign, key_fingerprint=self.key_fingerprint)
         check_manifest(self.manifest, key, self.shuffling.url)
         with opened(self.shuffling.file) as db:
             join(db, envelope, self.manifest, key, aggregator=self.server.url, round_seconds=_ROUND_SECONDS)
+        self._say("the shuffler's operator has read the manifest, accounted for it and joined")
+        return made
 
     def _invites(self) -> list[str]:
         with opened(self.shuffling.file) as db:
@@ -125,20 +120,20 @@ class ShuffledDemo(Demo):
     def _is_failure(self, error: str) -> bool:
         return PROBLEMS["campaign-complete"].title not in error
 
-    def _judged(self, found: Compared, failed: int) -> dict[str, Any]:
+    def _judged(self, sent: Bits, counted: Bits) -> dict[str, Any]:
         books = self._books()
         forwarded = {row["round"]: row["batch"] for row in books["rounds"] if row["state"] == "forwarded"}
-        counted = {row["round"]: row["batch"] for row in found.verified["rounds"] if row["state"] == "counted"}
+        taken = {row["round"]: row["batch"] for row in self.verified["rounds"] if row["state"] == "counted"}
         # Of a round that was dropped, or never filled, devices have receipts and nobody has counts.
         lost = books["dropped"] + books["waiting"]
-        all_counted = +found.counted == found.sent if lost == 0 else not +(found.counted - found.sent)
-        all_known = found.sent.total() == found.counted.total() + lost == books["acknowledged"]
+        all_counted = +counted == sent if lost == 0 else not +(counted - sent)
+        all_known = sent.total() == counted.total() + lost == books["acknowledged"]
         return {
             "guests": 0,
-            "exact": all_counted and not failed and all_known,
-            "rounds": found.shown["shuffle"]["counted_rounds"],
-            "dropped_rounds": found.shown["shuffle"]["dropped_rounds"],
-            "not_needed": len(found.errors) - failed,
-            "same_batches": forwarded == counted,
+            "exact": all_counted and not self.failed and all_known,
+            "rounds": self.shown["shuffle"]["counted_rounds"],
+            "dropped_rounds": self.shown["shuffle"]["dropped_rounds"],
+            "not_needed": self.not_needed,
+            "same_batches": forwarded == taken,
             "kills": len(self.kills) - len(self.due),
         }

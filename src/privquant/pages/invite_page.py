@@ -14,7 +14,7 @@ from html import escape
 
 from privquant.device.consent import policy_of, quantiles_wanted, values_asked
 from privquant.messages import Guarantee
-from privquant.pages.bare_page import PAGE, SCRIPT, STYLE
+from privquant.pages.join_pages import PAGE, SCRIPT, STYLE
 from privquant.pages.page_files import head_of
 from privquant.privacy.coin import Coin
 from privquant.wire import Manifest

@@ -22,9 +22,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from privquant import wire
-from privquant.pages.bare_page import file_reply, missing_page
+from privquant.pages.join_pages import file_reply, missing_page, shuffled_page
 from privquant.pages.page_files import serve_page
-from privquant.pages.shuffled_page import shuffled_page
 from privquant.server import logs
 from privquant.server.causes import Unavailable
 from privquant.server.group_commit import GroupCommit

@@ -29,7 +29,7 @@ from privquant.aggregator.store.rounds import ANNOUNCED, COUNTED, DROPPED, Round
 from privquant.domain import Domain
 from privquant.errors import InvalidInput
 from privquant.messages import Estimate, Query
-from privquant.pages.shuffled_page import shuffled_page
+from privquant.pages.join_pages import shuffled_page
 from privquant.planning.shuffled_coins import rounds_of
 from privquant.privacy.coin import Coin, real_epsilon
 from privquant.privacy.shuffle import local_epsilon
