@@ -7,7 +7,7 @@ every protocol and trust model side by side:
     order      a bound of the paper whose constant is open: order of growth only, constant 1
     sufficient a bound with its constants: this many users are enough
     measured   what our protocols needed in simulation (`privquant.planning.calibration`)
-    simulated  what this job came to on people drawn from its pilot (`privquant.planning.simulated`)
+    simulated  what this job came to on people drawn from its pilot (`privquant.planning.targets`)
 
 Several quantiles of one run, a certified interval, rounds and users in flight are planned for isotonic search. A
 pilot makes values of ranks, and has the job simulated.
@@ -15,16 +15,15 @@ pilot makes values of ranks, and has the job simulated.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from privquant.planning.plan_rows import PlanRow, default_row, on_the_pilot, rows_of
 from privquant.planning.plan_words import ABOUT, details, facts, show, verdict, warnings
 from privquant.planning.shuffled_coins import liars_face
-from privquant.planning.simulated import Rehearse, beginning, runs_by_default, simulated
 from privquant.planning.solving import Job
 from privquant.planning.statement import liars_in_a_plan
-from privquant.planning.targets import Target, targets_of
+from privquant.planning.targets import Rehearse, Target, beginning, runs_by_default, simulated, targets_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,9 +61,9 @@ class Plan:
     rows: tuple[PlanRow, ...]
     verdict: str
     poisoning: str
-    warnings: tuple[str, ...] = field(default=())
-    targets: tuple[Target, ...] = field(default=())
-    details: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
+    targets: tuple[Target, ...] = ()
+    details: tuple[str, ...] = ()
 
     @property
     def value(self) -> float | None:
@@ -73,14 +72,7 @@ class Plan:
         return default_row(self.rows).value
 
     def to_dict(self) -> dict[str, Any]:
-        form = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return form | {
-            "quantile": list(self.quantile) if isinstance(self.quantile, tuple) else self.quantile,
-            "rows": [row.to_dict() for row in self.rows],
-            "warnings": list(self.warnings),
-            "targets": [target.to_dict() for target in self.targets],
-            "details": list(self.details),
-        }
+        return {name: list(part) if isinstance(part, tuple) else part for name, part in asdict(self).items()}
 
     def __repr__(self) -> str:
         return f"Plan({self.verdict})"

@@ -34,9 +34,6 @@ class PlanRow:
     note: str = ""
     delta: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
 
 def default_row(rows: tuple[PlanRow, ...]) -> PlanRow:
     """The default protocol: on the pilot, or as measured; in the local model where that is among the rows."""
