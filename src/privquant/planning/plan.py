@@ -18,10 +18,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from privquant.planning.plan_rows import PlanRow, default_row, on_the_pilot, rows_of
+from privquant.planning.calibration import liars_face
 from privquant.planning.plan_words import ABOUT, details, facts, show, verdict, warnings
-from privquant.planning.shuffled_coins import liars_face
-from privquant.planning.solving import Job
+from privquant.planning.solving import Job, PlanRow, default_row, rows_of
 from privquant.planning.statement import liars_in_a_plan
 from privquant.planning.targets import Rehearse, Target, beginning, runs_by_default, simulated, targets_of
 
@@ -116,7 +115,8 @@ def make_plan(
         if runs:
             assert rehearse is not None
             found, targets = simulated(unknown, given, job, solved.trust, begin, rehearse)
-            solved = on_the_pilot(solved, found)
+            of = "people drawn from the pilot"
+            solved = replace(solved, kind="simulated", value=found, lumpy=None, hardest=None, note=of)
             rows = (solved, *rows)
     full = given if solved.value is None else {**given, unknown: solved.value}
     if solved.value is not None and not job.simulate:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from privquant.domain import Domain
 from privquant.errors import InvalidInput
-from privquant.planning.shuffled_coins import rounds_of
+from privquant.planning.calibration import rounds_of
 from privquant.privacy.coin import Coin, real_epsilon
 from privquant.privacy.shuffle import local_epsilon
 from privquant.validation import check_choice, check_count, check_epsilon, check_probability
