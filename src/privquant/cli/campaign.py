@@ -16,8 +16,9 @@ from privquant.cli._domain import domain_of
 from privquant.cli._options import AsJson, Identity, InvitesFile, Number, Places, WithCode, Yes, quantiles_of
 from privquant.cli._out import new_private_file
 from privquant.cli._server import call
+from privquant.error_words import Rank, error_statement
 from privquant.errors import InvalidInput, PrivquantError
-from privquant.messages import Guarantee, Rank, error_statement
+from privquant.messages import Guarantee
 from privquant.validation import check_choice, check_count
 
 _CALL = 100_000  # invites a request

@@ -14,8 +14,8 @@ import typer
 from privquant.cli._domain import domain_of
 from privquant.cli._options import AsJson, Bins, Log, quantiles_of
 from privquant.cli._table import table_of
+from privquant.error_words import Rank, error_statement
 from privquant.errors import InvalidInput
-from privquant.messages import Rank, error_statement
 from privquant.validation import check_count
 
 _FLAGS = {

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from privquant.domain import Domain
+from privquant.error_words import Typical
 from privquant.errors import MissingDependency
-from privquant.messages import Estimate, Typical
+from privquant.messages import Estimate
 from privquant.privacy.coin import Coin
 from privquant.protocols.isotonic.curve import curve_crossing, fit_curve, weighed_reports
 from privquant.protocols.isotonic.prior import prior_mass

@@ -22,7 +22,7 @@ from privquant.planning.calibration import liars_face
 from privquant.planning.plan_words import ABOUT, details, facts, show, verdict, warnings
 from privquant.planning.solving import Job, PlanRow, default_row, rows_of
 from privquant.planning.statement import liars_in_a_plan
-from privquant.planning.targets import Rehearse, Target, beginning, runs_by_default, simulated, targets_of
+from privquant.planning.targets import LARGE_EPSILON, Rehearse, Target, runs_by_default, simulated, targets_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,7 +108,8 @@ def make_plan(
     rows = rows_of(unknown, given, job, trust)
     solved = default_row(rows)
     targets: tuple[Target, ...] = ()
-    begin = beginning(unknown, solved.value)
+    # Where the laws know no epsilon that would do, it is looked for from a large one on.
+    begin = LARGE_EPSILON if solved.value is None and unknown == "epsilon" else solved.value
     if begin is not None:
         runs = runs_by_default({**given, unknown: begin}["users"], job) if simulate is None else simulate
         job = replace(job, simulate=runs)
@@ -118,6 +119,9 @@ def make_plan(
             of = "people drawn from the pilot"
             solved = replace(solved, kind="simulated", value=found, lumpy=None, hardest=None, note=of)
             rows = (solved, *rows)
+    # Of several quantiles the one that is nearest to an end is the most exposed to liars.
+    exposed = min(job.quantiles, key=lambda q: min(q, 1.0 - q))
+    where = "" if len(job.quantiles) == 1 else f"At the {exposed:g} quantile: "
     full = given if solved.value is None else {**given, unknown: solved.value}
     if solved.value is not None and not job.simulate:
         targets = targets_of(unknown, full, job, solved.trust)
@@ -128,18 +132,11 @@ def make_plan(
         quantile=job.quantiles[0] if len(job.quantiles) == 1 else job.quantiles,
         rows=rows,
         verdict=verdict(unknown, given, solved, targets, job, unit),
-        poisoning=_poisoning(liars, _coin(full, job, solved.trust), job.quantiles),
+        poisoning=where + liars_in_a_plan(liars, epsilon=_coin(full, job, solved.trust), quantile=exposed),
         warnings=tuple(warnings(unknown, full, job, solved, targets)),
         targets=targets,
         details=(*details(targets, job, unit), *facts(unknown, given, job, solved)),
     )
-
-
-def _poisoning(liars: float, coin: float | None, quantiles: tuple[float, ...]) -> str:
-    """What liars can do; to the most exposed of several quantiles, the one that is nearest to an end."""
-    exposed = min(quantiles, key=lambda q: min(q, 1.0 - q))
-    said = liars_in_a_plan(liars, epsilon=coin, quantile=exposed)
-    return said if len(quantiles) == 1 else f"At the {exposed:g} quantile: {said}"
 
 
 def _coin(full: dict[str, float], job: Job, trust: str) -> float | None:

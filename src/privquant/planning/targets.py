@@ -40,8 +40,7 @@ _FURTHEST = 8.0
 _TURNS = 6
 # The least that a score rises with e times as many users or epsilon, so that shares that are all 1 lead somewhere.
 _RISE = 0.3
-# Where epsilon is looked for if the laws know none that would do.
-_LARGE_EPSILON = 5.0
+LARGE_EPSILON = 5.0
 _LAST_DIGIT = 1e-9
 
 Rehearse = Callable[[Job, int, float, str, bool], Any]
@@ -122,11 +121,6 @@ def runs_by_default(users: float, job: Job) -> int:
         return 0
     runs = RUNS if job.schedule.in_flight is None else min(RUNS, math.floor(_IN_FLIGHT / users))
     return runs if runs >= _FEWEST else 0
-
-
-def beginning(unknown: str, by_law: float | None) -> float | None:
-    """Where to look for the missing number; None where looking is of no use."""
-    return _LARGE_EPSILON if by_law is None and unknown == "epsilon" else by_law
 
 
 def simulated(

@@ -18,7 +18,6 @@ import numpy as np
 from privquant.errors import InvalidInput
 from privquant.privacy.difference import Window, log_pmf, reach
 
-_POINT = np.ones(1)
 # The probabilities of colluders keep 12 digits at least; what is added covers the rest.
 _SLACK = 1e-9
 
@@ -26,7 +25,7 @@ _SLACK = 1e-9
 def window(n: int, q: float, log_tail: float) -> Window:
     """Where Bin(n, q) lies, up to e^-log_tail on each side."""
     if n == 0:
-        return Window(0, _POINT)
+        return Window(0, np.ones(1))
     low, high, mode = reach(n, q, log_tail)
     peak = math.exp(log_pmf(mode, n, q))
     odds = q / (1 - q)

@@ -26,8 +26,9 @@ from privquant.aggregator.operators.estimator import Drawn, Estimator
 from privquant.aggregator.operators.forms import CampaignShown
 from privquant.aggregator.operators.history import History
 from privquant.aggregator.store.base import Counts
+from privquant.error_words import error_statement
 from privquant.errors import PrivquantError
-from privquant.messages import Estimate, error_statement
+from privquant.messages import Estimate
 from privquant.wire import Manifest
 
 _SOONEST = 1.0  # seconds between two pictures
