@@ -65,25 +65,18 @@ class Calibration:
     width: Law
 
     @property
-    def protocol(self) -> str:
-        return self.name.split("/")[0]
-
-    @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of data it was measured on."""
         return tuple(self.laws)
 
-    @property
-    def trust(self) -> str:
-        return self.name.split("/")[1].split("-")[0]
-
     def kappa(self, setting: Setting) -> float:
         """Of the coin users throw; in the shuffle model of the one that tells as much as all rounds' coins."""
+        protocol, trust = self.name.split("/")
         epsilon, size = setting["epsilon"], setting["size"]
-        if self.trust == "local":
+        if trust == "local":
             return kappa_of(epsilon)
-        method, delta = self.name.partition("-")[2] or "exact", setting.get("delta", CALIBRATED_DELTA)
-        return shuffled_kappa(self.protocol, float(math.floor(setting["users"])), epsilon, delta, size, method)
+        method, delta = trust.partition("-")[2] or "exact", setting.get("delta", CALIBRATED_DELTA)
+        return shuffled_kappa(protocol, float(math.floor(setting["users"])), epsilon, delta, size, method)
 
     def failure(
         self,

@@ -184,7 +184,14 @@ def certain_of(protocol: Isotonic, quantile: float, answer: int) -> Certain | No
     """What is certain about the answer; None where so few reports say nothing, or where a part of the run was left
     out because of what it said.
     """
-    own = _own_counts(protocol, quantile)
+    arm, counted = protocol.run_plan.roles * protocol.quantiles.index(quantile), counted_phases(protocol)
+    rows = {coin: row for row, coin in enumerate(sorted(protocol.coins()))}
+    # the reports counted: (row of the coin, threshold, reports, ones)
+    own = [
+        (rows[coin], threshold, reports, ones)
+        for (phase, asked_by, coin, threshold), reports, ones in protocol.counts()
+        if phase in counted and asked_by == arm
+    ]
     if not own or protocol.domain.size == 1 or protocol.believed().left_out:
         return None
     table = certainty.table_of(protocol.search, own)
@@ -193,7 +200,7 @@ def certain_of(protocol: Isotonic, quantile: float, answer: int) -> Certain | No
         protocol.search,
         quantile,
         answer,
-        most=_most(protocol, quantile),
+        most=_most(protocol, arm, counted),
         spread=protocol.spread > 0.0,
         confidence=CONFIDENCE,
     )
@@ -245,19 +252,7 @@ def counted_phases(protocol: Isotonic) -> set[int]:
     return found
 
 
-def _own_counts(protocol: Isotonic, quantile: float) -> list[tuple[int, int, int, int]]:
-    """(row of the coin, threshold, reports, ones) of the counted reports asked by the search for this quantile."""
-    arm = protocol.run_plan.roles * protocol.quantiles.index(quantile)
-    rows = {coin: row for row, coin in enumerate(sorted(protocol.coins()))}
-    counted = counted_phases(protocol)
-    return [
-        (rows[coin], threshold, reports, ones)
-        for (phase, asked_by, coin, threshold), reports, ones in protocol.counts()
-        if phase in counted and asked_by == arm
-    ]
-
-
-def _most(protocol: Isotonic, quantile: float) -> Floats | None:
+def _most(protocol: Isotonic, arm: int, counted: set[int]) -> Floats | None:
     """How many reports could have been counted at most: those counted, anchors, and a bulk phase asked again.
 
     Where no anchor fits the search asks instead, and a bulk phase that is not believed is asked again: both follow
@@ -265,8 +260,6 @@ def _most(protocol: Isotonic, quantile: float) -> Floats | None:
     """
     if protocol.run_plan.epochs == 0:
         return None
-    arm = protocol.run_plan.roles * protocol.quantiles.index(quantile)
-    counted = counted_phases(protocol)
     anchors = {phase - SEARCH + ANCHOR for phase in counted}
     found, bulk = 0, -protocol.run_plan.bulk
     for (phase, asked_by, _, _), reports, _ in protocol.counts():
