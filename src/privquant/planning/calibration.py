@@ -162,16 +162,11 @@ def _document(place: str) -> dict[str, Calibration]:
         raise InvalidInput(f"{place!r} is no calibration of this version; {again}")
     try:
         width = law_of(form["paces"]["width"])
-        return {
-            name: Calibration(
-                name,
-                float(entry["stretch"]),
-                {k: law_of(entry[k]) for k in KINDS if k in entry},
-                form["paces"],
-                width,
-            )
-            for name, entry in form["laws"].items()
-        }
+        found = {}
+        for name, entry in form["laws"].items():
+            laws = {kind: law_of(entry[kind]) for kind in KINDS if kind in entry}
+            found[name] = Calibration(name, float(entry["stretch"]), laws, form["paces"], width)
+        return found
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidInput(f"the calibration {place!r} is damaged ({error!r}); {again}") from error
 

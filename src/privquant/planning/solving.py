@@ -200,16 +200,9 @@ def _measured(unknown: str, given: dict[str, float], job: Job, trust: str | None
         kinds = job.table(name).kinds if job.schedule.plain else ("typical",)
         found = {kind: solve(unknown, given, by_measurement(name, kind, job)) for kind in kinds}
         shown = protocol_class(protocol).title + (" (the default)" if protocol == DEFAULT_PROTOCOL else "")
-        rows.append(
-            PlanRow(
-                shown + (f", {method} accounting" if method else ""),
-                its_trust,
-                "measured",
-                found["typical"],
-                found.get("lumpy"),
-                found.get("hardest"),
-                note="" if len(kinds) > 1 else "measured on typical data only",
-                delta=job.delta if its_trust == "shuffle" else None,
-            )
-        )
+        shown += f", {method} accounting" if method else ""
+        note = "" if len(kinds) > 1 else "measured on typical data only"
+        delta = job.delta if its_trust == "shuffle" else None
+        values = (found["typical"], found.get("lumpy"), found.get("hardest"))
+        rows.append(PlanRow(shown, its_trust, "measured", *values, note, delta))
     return rows

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from privquant.errors import InvalidInput
@@ -40,9 +40,6 @@ class MethodResult:
     local_epsilon: float
     noise: float
     noise_users: float
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def coins_by_method(
@@ -109,8 +106,7 @@ class Saving:
         return self.needed_of_a_sample / self.batch
 
     def to_dict(self) -> dict[str, Any]:
-        ratios = {"ratio": self.ratio, "ratio_of_a_sample": self.ratio_of_a_sample}
-        return {name: getattr(self, name) for name in self.__slots__} | ratios
+        return asdict(self) | {"ratio": self.ratio, "ratio_of_a_sample": self.ratio_of_a_sample}
 
 
 def users_needed(
