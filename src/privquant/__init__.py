@@ -27,9 +27,10 @@ _NAMES = {
     "privquant.domain": ("Domain", "Integers", "Grid", "LogGrid"),
     # What is asked and told, and what comes back
     "privquant.messages": (
-        *("Estimate", "Guarantee", "ShuffledRound", "Interval", "Rank"),
+        *("Estimate", "Guarantee", "ShuffledRound"),
         *("Query", "Report", "TreeQuery", "TreeReport", "AnyQuery", "AnyReport"),
     ),
+    "privquant.error_words": ("Interval", "Rank"),
     "privquant.estimates": ("Estimates",),
     "privquant.planning.statement": ("stated",),
     # Protocols to ask and tell; for one's own too
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
     from privquant.domain import Grid as Grid
     from privquant.domain import Integers as Integers
     from privquant.domain import LogGrid as LogGrid
+    from privquant.error_words import Interval as Interval
+    from privquant.error_words import Rank as Rank
     from privquant.errors import InvalidInput as InvalidInput
     from privquant.errors import MissingDependency as MissingDependency
     from privquant.errors import PrivquantError as PrivquantError
@@ -71,9 +74,7 @@ if TYPE_CHECKING:
     from privquant.messages import AnyReport as AnyReport
     from privquant.messages import Estimate as Estimate
     from privquant.messages import Guarantee as Guarantee
-    from privquant.messages import Interval as Interval
     from privquant.messages import Query as Query
-    from privquant.messages import Rank as Rank
     from privquant.messages import Report as Report
     from privquant.messages import ShuffledRound as ShuffledRound
     from privquant.messages import TreeQuery as TreeQuery

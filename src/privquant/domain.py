@@ -110,19 +110,14 @@ class Integers(Domain):
 
     def index(self, value: float, *, outside: str = "clamp") -> int:
         _check_outside(outside)
-        if isinstance(value, bool) or not isinstance(value, numbers.Real) or value != value:
+        real = isinstance(value, numbers.Real) and not isinstance(value, bool) and value == value
+        exact = real and (isinstance(value, numbers.Integral) or math.isfinite(value))
+        if not real or (exact and value != math.floor(value)):
             raise InvalidInput(f"a value must be a whole number in {self.low} .. {self.high}, got {value!r}")
-        if not isinstance(value, numbers.Integral):
-            if math.isfinite(value) and float(value) != math.floor(value):
-                raise InvalidInput(f"a value must be a whole number in {self.low} .. {self.high}, got {value!r}")
-            if not math.isfinite(value):
-                if outside == "refuse":
-                    raise InvalidInput(f"value {value!r} is outside {self.low} .. {self.high}")
-                return 0 if value < 0 else self.size - 1
-        whole = int(value)
+        whole = int(value) if exact else value
         if not self.low <= whole <= self.high and outside == "refuse":
-            raise InvalidInput(f"value {whole} is outside {self.low} .. {self.high}")
-        return min(max(whole, self.low), self.high) - self.low
+            raise InvalidInput(f"value {whole!r} is outside {self.low} .. {self.high}")
+        return int(min(max(whole, self.low), self.high)) - self.low
 
     def value(self, index: int) -> int:
         return self.low + int(self.check_index(index))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 
 def finite(value: int | float | None) -> int | float | None:
@@ -42,12 +42,13 @@ def _range(said: Certain | Typical) -> str:
 
 
 class _Said:
-    """What all of them have: a form in JSON, which has no infinity."""
+    """What all of them have: a form in JSON, which has no infinity; its `kind` stands first where there is one."""
 
     __slots__: tuple[str, ...] = ()
+    _kind: ClassVar[dict[str, str]] = {}
 
     def to_dict(self) -> dict[str, Any]:
-        form = {name: getattr(self, name) for name in self.__slots__}
+        form = self._kind | {name: getattr(self, name) for name in self.__slots__}
         return form | {end: finite(form[end]) for end in ("low", "high") if end in form}
 
 
@@ -154,9 +155,7 @@ class Typical(_Said):
     high: int | float
     within: float
     if_lumpy: float | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": "smooth"} | _Said.to_dict(self)
+    _kind: ClassVar[dict[str, str]] = {"kind": "smooth"}
 
     def brief(self) -> str:
         """The range in a few words."""
@@ -183,9 +182,7 @@ class Lump(_Said):
     low: int | float
     high: int | float
     jump: float
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": "lumpy"} | _Said.to_dict(self)
+    _kind: ClassVar[dict[str, str]] = {"kind": "lumpy"}
 
     def brief(self) -> str:
         return "lumpy data"

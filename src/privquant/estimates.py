@@ -5,13 +5,13 @@ pandas and polars are loaded only when they are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from importlib import import_module
 from typing import Any, SupportsIndex, overload
 
 from privquant.cards import aligned, grid
+from privquant.error_words import Typical
 from privquant.errors import PrivquantError
-from privquant.messages import Estimate, Typical
+from privquant.messages import Estimate
 
 _HEAD = ("quantile", "value", "typical", "certain", "users")
 
@@ -23,7 +23,7 @@ class Estimates(list[Estimate]):
 
     Parameters
     ----------
-    estimates : iterable of Estimate
+    iterable : iterable of Estimate
         What it holds.
 
     Examples
@@ -33,9 +33,6 @@ class Estimates(list[Estimate]):
     >>> [row["quantile"] for row in found.to_dicts()]
     [0.5, 0.9]
     """
-
-    def __init__(self, estimates: Iterable[Estimate] = ()) -> None:
-        super().__init__(estimates)
 
     @overload
     def __getitem__(self, place: SupportsIndex, /) -> Estimate: ...
@@ -51,14 +48,11 @@ class Estimates(list[Estimate]):
     def __repr__(self) -> str:
         if not self:
             return "Estimates([])"
-        return "\n".join([aligned([_HEAD, *self._cells()]), *self._sentences()])
+        return "\n".join([aligned([_HEAD, *(estimate.cells() for estimate in self)]), *self._sentences()])
 
     def _repr_html_(self) -> str:
         """The same table, for notebooks."""
-        return grid(_HEAD, self._cells(), self._sentences())
-
-    def _cells(self) -> list[tuple[str, ...]]:
-        return [estimate.cells() for estimate in self]
+        return grid(_HEAD, [estimate.cells() for estimate in self], self._sentences())
 
     def _sentences(self) -> list[str]:
         """What is said of all of them once: what users were promised, and every note."""

@@ -13,17 +13,14 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from privquant.cards import aligned, card
-from privquant.error_words import Certain as Certain
-from privquant.error_words import Interval as Interval
-from privquant.error_words import Lump as Lump
-from privquant.error_words import Rank as Rank
-from privquant.error_words import Typical as Typical
-from privquant.error_words import error_statement as error_statement
-from privquant.error_words import finite, points, shown
+from privquant.error_words import Certain, Interval, Lump, Rank, Typical, finite, points, shown
 from privquant.errors import InvalidInput, ProtocolError
+
+if TYPE_CHECKING:
+    from privquant.planning.picture import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,13 +239,6 @@ class Guarantee:
         given = dict(form)
         rounds = tuple(ShuffledRound(**each) for each in given.pop("rounds", None) or ())
         return cls(**given, rounds=rounds)
-
-
-class Record(Protocol):
-    """What was kept of a run so that it can be drawn; `privquant.planning.picture` makes it of isotonic search."""
-
-    def draw(self, estimate: Estimate, ax: Any) -> Any:
-        """What `Estimate.plot` promises."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ def plan(
     if isinstance(liars, bool) or not isinstance(liars, numbers.Real) or not 0 <= liars < 1:
         raise InvalidInput(f"liars must be a fraction in [0, 1), got {liars!r}")
     schedule = _schedule(asked, interval, rounds, in_flight, trust)
-    unknown, given = _given(users, alpha, epsilon, confidence)
+    unknown, given = _given({"users": users, "alpha": alpha, "epsilon": epsilon, "confidence": confidence})
     if simulate is not None and check_count(simulate, "simulate", 0) and pilot is None:
         raise InvalidInput("simulate runs the job on people drawn from its pilot: give one as pilot=")
     job = Job(space.size, asked, d, schedule, _pilot(pilot, space), calibration)
@@ -115,11 +115,8 @@ def plan(
     )
 
 
-def _given(
-    users: int | None, alpha: float | None, epsilon: float | None, confidence: float | None
-) -> tuple[str, dict[str, float]]:
+def _given(asked: dict[str, float | None]) -> tuple[str, dict[str, float]]:
     """The unknown, and the three others, checked."""
-    asked = {"users": users, "alpha": alpha, "epsilon": epsilon, "confidence": confidence}
     missing = [name for name, value in asked.items() if value is None]
     if len(missing) != 1:
         told = ", ".join(name for name, value in asked.items() if value is not None) or "none of them"

@@ -22,10 +22,9 @@ from privquant.lab.experiment.cell import Cell, Registered, Template
 from privquant.lab.experiment.outcome import Outcome
 from privquant.lab.experiment.results import Results
 from privquant.lab.experiment.source import LISTED, Drawn
-from privquant.planning.calibration import law_of
+from privquant.planning.calibration import law_of, shuffled_kappa
 from privquant.planning.law import FORM, Run, cliff_run, unit
 from privquant.planning.limits import kappa_of
-from privquant.planning.shuffled_coins import shuffled_kappa
 from studies.calibration import paces, settings
 from studies.calibration.cliff import Cliff
 from studies.calibration.law_fit import Entry, as_counts, errors_counted, fitted, pooled

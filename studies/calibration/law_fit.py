@@ -16,7 +16,7 @@ import numpy as np
 from privquant.arrays import Floats
 from privquant.lab.experiment.outcome import Outcome
 from privquant.planning.calibration import PRODUCTS
-from privquant.planning.law import Run, features, normal_tail, unit
+from privquant.planning.law import SMOOTH, Run, made_of, normal_tail, unit
 
 _STEPS = 60
 _HELD_BY = 2.0
@@ -42,6 +42,16 @@ class Counts(NamedTuple):
     run: Run
     runs: Floats
     passed: Floats
+
+
+def features(z: Any, above: Any, run: Run, products: tuple[str, ...] = SMOOTH) -> Floats:
+    """One row a case: z units, on the side above (1) or below (0) of the quantile, of such a run.
+
+    Of a cliff: z as `cliff_run` has it, and above is whether there are people on either side of it.
+    """
+    z = np.asarray(z, np.float64)
+    made = made_of(products, z.shape, above, run)
+    return np.concatenate([made * of_z[..., None] for of_z in (np.ones_like(z), z, np.log1p(z))], axis=-1)
 
 
 def fitted(counts: Counts, features_of: str, known: Floats | None = None) -> dict[str, Any]:

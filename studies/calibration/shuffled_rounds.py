@@ -13,7 +13,7 @@ from typing import Any
 from privquant.domain import Domain
 from privquant.lab.experiment.cell import what_is_run
 from privquant.messages import Guarantee
-from privquant.planning.shuffled_coins import coin_of_round, rounds_of
+from privquant.planning.calibration import coin_of_round, rounds_of
 from privquant.privacy.coin import Coin
 from privquant.protocols.base import Protocol
 from privquant.protocols.isotonic.protocol import Isotonic

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from privquant.cli import main
-from privquant.privacy.colluders import most_colluders
+from privquant.privacy.binomial import most_colluders
 
 
 def _run(

@@ -12,7 +12,8 @@ import protocol_cases
 import pytest
 from continuing import numbers
 
-from privquant.messages import Guarantee, Rank, error_statement
+from privquant.error_words import Rank, error_statement
+from privquant.messages import Guarantee
 from privquant.protocols.registry import protocol_names
 
 FILE = Path(__file__).parent / "files" / "ecfc2aa" / "protocols.json"

@@ -23,7 +23,7 @@ from shuffled_loopback import shuffled_campaign
 from privquant.aggregator.page_routes import console_page
 from privquant.device.consent import policy_of
 from privquant.device.policy import load_policy
-from privquant.messages import Certain, Typical
+from privquant.error_words import Certain, Typical
 from privquant.pages.invite_page import invite_page, room_page
 from privquant.pages.join_pages import bare_page, shuffled_page
 from privquant.pages.page_files import CONTENT_POLICY, modules_of, page_files

@@ -15,8 +15,8 @@ from privquant.errors import InvalidInput
 from privquant.lab.rehearsal import rehearsed
 from privquant.planning.asking import AskingSchedule
 from privquant.planning.pilot import Pilot, pilot_of
-from privquant.planning.simulated import RUNS, runs_by_default
 from privquant.planning.solving import Job
+from privquant.planning.targets import RUNS, runs_by_default
 
 DOMAIN = (0, 60_000)
 ASKED = {"users": 5000, "epsilon": 1.0, "confidence": 0.9, "domain": DOMAIN}

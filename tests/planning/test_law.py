@@ -7,13 +7,20 @@ import pytest
 
 from privquant.errors import InvalidInput
 from privquant.planning.asking import AskingSchedule
-from privquant.planning.calibration import CALIBRATED_DELTA, PRODUCTS, calibration, law_of
-from privquant.planning.law import FEW, Law, Run, features, normal_tail, unit
+from privquant.planning.calibration import (
+    CALIBRATED_DELTA,
+    PRODUCTS,
+    calibration,
+    coin_of_round,
+    law_of,
+    liars_face,
+    shuffled_kappa,
+)
+from privquant.planning.law import FEW, Law, Run, normal_tail, unit
 from privquant.planning.limits import information_limit, limit_of_the_asked
-from privquant.planning.shuffled_coins import coin_of_round, liars_face, shuffled_kappa
 from privquant.privacy.shuffle import local_epsilon
 from privquant.protocols.isotonic.shuffled import shuffled_isotonic
-from studies.calibration.law_fit import Counts, fitted
+from studies.calibration.law_fit import Counts, features, fitted
 
 NORMAL = Law((*[0.0] * len(FEW), 1.0, *[0.0] * (2 * len(FEW) - 1)), FEW)
 SETTINGS = [

@@ -10,11 +10,11 @@ import pytest
 
 import privquant as pq
 from privquant.domain import Integers
+from privquant.error_words import Certain, Interval, Lump, Typical, error_statement
 from privquant.lab import trials
 from privquant.lab.populations import CountUsers, Users
 from privquant.lab.run import drive, run
 from privquant.lab.sample import Sample
-from privquant.messages import Certain, Interval, Lump, Typical, error_statement
 from privquant.planning import statement
 from privquant.planning.statement import interval_sentence, stated, stated_estimates
 from privquant.protocols.registry import protocol, protocol_names

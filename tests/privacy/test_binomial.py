@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privquant.privacy.binomial import log_pmf, lower_bound, lower_tail, tail_series, upper_bound, window
+from privquant.privacy.binomial import lower_bound, lower_tail, tail_series, upper_bound, window
+from privquant.privacy.difference import log_pmf
 
 
 def _precise_log_pmf(x: int, n: int, q: float) -> mpmath.mpf:

@@ -9,7 +9,7 @@ import pytest
 
 from privquant.errors import InvalidInput
 from privquant.privacy import shuffle
-from privquant.privacy.colluders import hypergeometric_tail, most_colluders
+from privquant.privacy.binomial import hypergeometric_tail, most_colluders
 from privquant.privacy.shuffle_exact import stakes
 
 

@@ -12,7 +12,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from privquant.privacy import shuffle
-from privquant.privacy.binomial import log_pmf
+from privquant.privacy.difference import log_pmf
 from privquant.privacy.shuffle_exact import divergence, log_extreme, stakes
 
 _INTERVAL = 1e-5

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
+from privquant.error_words import Rank, error_statement
 from privquant.errors import InvalidInput
-from privquant.messages import Rank, error_statement
 
 
 @contextmanager

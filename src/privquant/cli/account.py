@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +65,7 @@ def account(
             "delta": delta,
             "batch": batch,
             "honest": shuffle.at_worst(batch, colluding, delta)[0],
-            "methods": [result.to_dict() for result in results],
+            "methods": [asdict(result) for result in results],
             "guarantee": statement.to_dict(),
         }
         print(json.dumps(found, indent=2))

@@ -1,4 +1,4 @@
-"""A plan rehearsed: its job run many times on people drawn from its pilot (see `privquant.planning.simulated`)."""
+"""A plan rehearsed: its job run many times on people drawn from its pilot (see `privquant.planning.targets`)."""
 
 from __future__ import annotations
 

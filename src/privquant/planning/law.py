@@ -139,17 +139,7 @@ def cliff_run(run: Run) -> Run:
     return run._replace(stretch=run.stretch * np.sqrt(np.maximum(run.bits, 1.0)))
 
 
-def features(z: Any, above: Any, run: Run, products: tuple[str, ...] = SMOOTH) -> Floats:
-    """One row a case: z units, on the side above (1) or below (0) of the quantile, of such a run.
-
-    Of a cliff: z as `cliff_run` has it, and above is whether there are people on either side of it.
-    """
-    z = np.asarray(z, np.float64)
-    made = _made(products, z.shape, above, run)
-    return np.concatenate([made * of_z[..., None] for of_z in (np.ones_like(z), z, np.log1p(z))], axis=-1)
-
-
-def _made(products: tuple[str, ...], shape: tuple[int, ...], above: Any, run: Run) -> Floats:
+def made_of(products: tuple[str, ...], shape: tuple[int, ...], above: Any, run: Run) -> Floats:
     """The products, one column each."""
     known = _qualities(np.asarray(above), run)
     found = np.empty((*shape, len(products)))
@@ -222,7 +212,7 @@ def _added(
 
     Far out few runs were seen: a law may fall on there, up to where it was measured, but not rise again.
     """
-    made = _made(products, z.shape, above, run) @ np.reshape(coefficients, (3, -1)).T
+    made = made_of(products, z.shape, above, run) @ np.reshape(coefficients, (3, -1)).T
     held = [np.minimum(z, most) for most in far]
     return np.asarray(np.max([made[..., 0] + made[..., 1] * h + made[..., 2] * np.log1p(h) for h in held], axis=0))
 

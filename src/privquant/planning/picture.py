@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from privquant.domain import Domain
+from privquant.error_words import Certain, Typical, finite
 from privquant.errors import MissingDependency
-from privquant.messages import Estimate, Typical
+from privquant.messages import Estimate
 from privquant.privacy.coin import Coin
 from privquant.protocols.isotonic.curve import curve_crossing, fit_curve, weighed_reports
 from privquant.protocols.isotonic.prior import prior_mass
@@ -240,12 +241,8 @@ def _window(protocol: Isotonic, estimate: Estimate) -> tuple[int, int]:
         passed += reports
         if passed > _BEYOND * total and passed - reports < (1.0 - _BEYOND) * total:
             low, high = min(low, threshold), max(high, threshold)
-    ends: list[float | None] = []
-    if isinstance(estimate.typical, Typical):
-        ends += [estimate.typical.low, estimate.typical.high]
-    if estimate.certain is not None:
-        ends += [estimate.certain.low, estimate.certain.high]
-    inside = [protocol.domain.index(end) for end in ends if end is not None]
+    ranges = [said for said in (estimate.typical, estimate.certain) if isinstance(said, Typical | Certain)]
+    inside = [protocol.domain.index(end) for said in ranges for end in (said.low, said.high) if end is not None]
     width = high - low  # a range that reaches much further would leave no room for anything else
     inside = [end for end in inside if low - width <= end <= high + width]
     return min([low, *inside]), max([high, *inside])
@@ -276,10 +273,8 @@ def _value(domain: Domain, index: float) -> float:
 def _drawable(low: float | None, high: float | None, ax: Any) -> tuple[float, float]:
     """A range whose open ends reach to the edge of the picture."""
     left, right = ax.get_xlim()
-    return (
-        left if low is None or math.isinf(low) else float(low),
-        right if high is None or math.isinf(high) else float(high),
-    )
+    low, high = finite(low), finite(high)
+    return left if low is None else float(low), right if high is None else float(high)
 
 
 def drawing(protocol: Isotonic, estimate: Estimate) -> dict[str, list[list[float]]]:

@@ -80,8 +80,7 @@ class Pilot:
 
 def pilot_of(values: Any, domain: Domain) -> Pilot:
     """A pilot from a column of values; those that are missing are left out."""
-    column = to_indices(values, domain, outside="clamp", missing="drop", fractions="round")
-    return pilot_of_indices(column.indices, domain)
+    return pilot_of_indices(to_indices(values, domain, missing="drop", fractions="round").indices, domain)
 
 
 def pilot_of_indices(found: Ints, domain: Domain) -> Pilot:

@@ -7,7 +7,7 @@ every protocol and trust model side by side:
     order      a bound of the paper whose constant is open: order of growth only, constant 1
     sufficient a bound with its constants: this many users are enough
     measured   what our protocols needed in simulation (`privquant.planning.calibration`)
-    simulated  what this job came to on people drawn from its pilot (`privquant.planning.simulated`)
+    simulated  what this job came to on people drawn from its pilot (`privquant.planning.targets`)
 
 Several quantiles of one run, a certified interval, rounds and users in flight are planned for isotonic search. A
 pilot makes values of ranks, and has the job simulated.
@@ -15,16 +15,14 @@ pilot makes values of ranks, and has the job simulated.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from privquant.planning.plan_rows import PlanRow, default_row, on_the_pilot, rows_of
+from privquant.planning.calibration import liars_face
 from privquant.planning.plan_words import ABOUT, details, facts, show, verdict, warnings
-from privquant.planning.shuffled_coins import liars_face
-from privquant.planning.simulated import Rehearse, beginning, runs_by_default, simulated
-from privquant.planning.solving import Job
+from privquant.planning.solving import Job, PlanRow, default_row, rows_of
 from privquant.planning.statement import liars_in_a_plan
-from privquant.planning.targets import Target, targets_of
+from privquant.planning.targets import LARGE_EPSILON, Rehearse, Target, runs_by_default, simulated, targets_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,9 +60,9 @@ class Plan:
     rows: tuple[PlanRow, ...]
     verdict: str
     poisoning: str
-    warnings: tuple[str, ...] = field(default=())
-    targets: tuple[Target, ...] = field(default=())
-    details: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
+    targets: tuple[Target, ...] = ()
+    details: tuple[str, ...] = ()
 
     @property
     def value(self) -> float | None:
@@ -73,14 +71,7 @@ class Plan:
         return default_row(self.rows).value
 
     def to_dict(self) -> dict[str, Any]:
-        form = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return form | {
-            "quantile": list(self.quantile) if isinstance(self.quantile, tuple) else self.quantile,
-            "rows": [row.to_dict() for row in self.rows],
-            "warnings": list(self.warnings),
-            "targets": [target.to_dict() for target in self.targets],
-            "details": list(self.details),
-        }
+        return {name: list(part) if isinstance(part, tuple) else part for name, part in asdict(self).items()}
 
     def __repr__(self) -> str:
         return f"Plan({self.verdict})"
@@ -117,15 +108,20 @@ def make_plan(
     rows = rows_of(unknown, given, job, trust)
     solved = default_row(rows)
     targets: tuple[Target, ...] = ()
-    begin = beginning(unknown, solved.value)
+    # Where the laws know no epsilon that would do, it is looked for from a large one on.
+    begin = LARGE_EPSILON if solved.value is None and unknown == "epsilon" else solved.value
     if begin is not None:
         runs = runs_by_default({**given, unknown: begin}["users"], job) if simulate is None else simulate
         job = replace(job, simulate=runs)
         if runs:
             assert rehearse is not None
             found, targets = simulated(unknown, given, job, solved.trust, begin, rehearse)
-            solved = on_the_pilot(solved, found)
+            of = "people drawn from the pilot"
+            solved = replace(solved, kind="simulated", value=found, lumpy=None, hardest=None, note=of)
             rows = (solved, *rows)
+    # Of several quantiles the one that is nearest to an end is the most exposed to liars.
+    exposed = min(job.quantiles, key=lambda q: min(q, 1.0 - q))
+    where = "" if len(job.quantiles) == 1 else f"At the {exposed:g} quantile: "
     full = given if solved.value is None else {**given, unknown: solved.value}
     if solved.value is not None and not job.simulate:
         targets = targets_of(unknown, full, job, solved.trust)
@@ -136,18 +132,11 @@ def make_plan(
         quantile=job.quantiles[0] if len(job.quantiles) == 1 else job.quantiles,
         rows=rows,
         verdict=verdict(unknown, given, solved, targets, job, unit),
-        poisoning=_poisoning(liars, _coin(full, job, solved.trust), job.quantiles),
+        poisoning=where + liars_in_a_plan(liars, epsilon=_coin(full, job, solved.trust), quantile=exposed),
         warnings=tuple(warnings(unknown, full, job, solved, targets)),
         targets=targets,
         details=(*details(targets, job, unit), *facts(unknown, given, job, solved)),
     )
-
-
-def _poisoning(liars: float, coin: float | None, quantiles: tuple[float, ...]) -> str:
-    """What liars can do; to the most exposed of several quantiles, the one that is nearest to an end."""
-    exposed = min(quantiles, key=lambda q: min(q, 1.0 - q))
-    said = liars_in_a_plan(liars, epsilon=coin, quantile=exposed)
-    return said if len(quantiles) == 1 else f"At the {exposed:g} quantile: {said}"
 
 
 def _coin(full: dict[str, float], job: Job, trust: str) -> float | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from privquant.planning.plan_rows import PlanRow, bounds
-from privquant.planning.solving import RANGES, Job, by_measurement, solve
+from privquant.planning.solving import RANGES, Job, PlanRow, bounds, by_measurement, solve
 from privquant.planning.targets import DEFAULT, Target
 
 ABOUT = (

@@ -6,6 +6,8 @@ Used by `pq.quantile`, `pq.run`, the service and the command line; for a protoco
 
     stated(protocol.estimate(), protocol)
 
+What is certain holds for any data, by proof (docs/statements.md); what is typical is experience with smooth data,
+and is withheld where the table does not look smooth. They differ in kind, and are never put in each other's words.
 What is promised about privacy is the guarantee's own sentence (`str(estimate.guarantee)`), because it is said on
 the device too.
 """
@@ -16,19 +18,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from privquant.messages import Estimate, Guarantee, Interval, Rank
+import numpy as np
+
+from privquant.arrays import Floats
+from privquant.domain import Domain
+from privquant.error_words import Certain, Interval, Lump, Rank, Typical, finite
+from privquant.messages import Estimate, Guarantee
 from privquant.planning.calibration import CALIBRATED_DELTA, Setting, calibrated, calibration
-from privquant.planning.error_statements import CONFIDENCE, certain_of, typical_of
 from privquant.planning.picture import Record
 from privquant.privacy.coin import Coin
 from privquant.privacy.poisoning import breakdown, shift
 from privquant.privacy.shuffle import guarantee_of_rounds
 from privquant.protocols.base import Protocol
+from privquant.protocols.isotonic import certain as certainty
+from privquant.protocols.isotonic import typical as experience
 from privquant.protocols.isotonic.contradiction import HONEST_RUNS
-from privquant.protocols.isotonic.epochs import KINDS
+from privquant.protocols.isotonic.epochs import ANCHOR, BULK, KINDS, SEARCH
 from privquant.protocols.isotonic.protocol import Isotonic
+from privquant.protocols.isotonic.rules import is_extreme
 from privquant.protocols.tree.hierarchical import Hierarchical
 
+CONFIDENCE = 0.95
 # The options the calibration was measured with. It says nothing about runs that chose otherwise.
 _MEASURED: dict[str, dict[str, Any]] = {
     "naive": {"behaviour": "text"},
@@ -165,6 +175,99 @@ def interval_sentence(interval: Interval, quantile: float) -> str:
         f"drawn from is {' and '.join(sides)}, if each user answered once and not answering is unrelated to the "
         "answer"
     )
+
+
+# -- how far off it is, by the table of isotonic search -----------------------------------------------------
+
+
+def certain_of(protocol: Isotonic, quantile: float, answer: int) -> Certain | None:
+    """What is certain about the answer; None where so few reports say nothing, or where a part of the run was left
+    out because of what it said.
+    """
+    arm, counted = protocol.run_plan.roles * protocol.quantiles.index(quantile), counted_phases(protocol)
+    rows = {coin: row for row, coin in enumerate(sorted(protocol.coins()))}
+    # the reports counted: (row of the coin, threshold, reports, ones)
+    own = [
+        (rows[coin], threshold, reports, ones)
+        for (phase, asked_by, coin, threshold), reports, ones in protocol.counts()
+        if phase in counted and asked_by == arm
+    ]
+    if not own or protocol.domain.size == 1 or protocol.believed().left_out:
+        return None
+    table = certainty.table_of(protocol.search, own)
+    found = certainty.certain(
+        table,
+        protocol.search,
+        quantile,
+        answer,
+        most=_most(protocol, arm, counted),
+        spread=protocol.spread > 0.0,
+        confidence=CONFIDENCE,
+    )
+    if found is None:
+        return None
+    low, high = (finite(value) for value in _values(found, protocol.domain).values())
+    return None if low is None and high is None else replace(found, low=low, high=high)
+
+
+def typical_of(protocol: Isotonic, quantile: float, answer: int) -> Typical | Lump | None:
+    """What is typical of the answer on smooth data, or where the data are lumpy; None from too few reports."""
+    if protocol.heard == 0 or protocol.domain.size == 1:
+        return None
+    boosted = protocol.run_plan.bulk > 0 and bool(is_extreme(quantile))
+    part = 1.0 / len(protocol.quantiles)
+    found = experience.typical(protocol.table, protocol.search, quantile, boosted, answer, part=part, people=True)
+    if isinstance(found, Typical):
+        most = max(quantile, 1.0 - quantile)
+        if found.within >= most:
+            return None  # any rank would be within it
+        if found.if_lumpy is not None and found.if_lumpy >= most:
+            found = replace(found, if_lumpy=None)
+    return None if found is None else replace(found, **_values(found, protocol.domain))
+
+
+def _values(found: Certain | Typical | Lump, domain: Domain) -> dict[str, Any]:
+    """The values of the indices between which something is said; None where there is no bound."""
+    low, high = found.low, found.high
+    return {
+        "low": None if low is None else domain.lower_edge(int(low)),
+        "high": None if high is None else domain.value(int(high)),
+    }
+
+
+def counted_phases(protocol: Isotonic) -> set[int]:
+    """The phases whose reports what is certain counts: the search itself after the opening of the run.
+
+    Left out are the bulk phase, anchors, and the opening where it is marked (by epochs or fixed rounds): which they
+    are follows from the plan and from how many were heard, not from what they answered.
+    """
+    if protocol.rounds is None:
+        epochs = protocol.run_plan.epochs
+        return {SEARCH + KINDS * epoch for epoch in range(int(certainty.OPENING * epochs), max(epochs, 1))}
+    found, asked = set(), 0
+    for number, (size, _) in enumerate(protocol.rounds, start=1):
+        if asked >= max(certainty.OPENING * protocol.users, protocol.run_plan.bulk):
+            found.add(number)
+        asked += size
+    return found
+
+
+def _most(protocol: Isotonic, arm: int, counted: set[int]) -> Floats | None:
+    """How many reports could have been counted at most: those counted, anchors, and a bulk phase asked again.
+
+    Where no anchor fits the search asks instead, and a bulk phase that is not believed is asked again: both follow
+    from what was heard, so the number counted does too. This one does not.
+    """
+    if protocol.run_plan.epochs == 0:
+        return None
+    anchors = {phase - SEARCH + ANCHOR for phase in counted}
+    found, bulk = 0, -protocol.run_plan.bulk
+    for (phase, asked_by, _, _), reports, _ in protocol.counts():
+        if asked_by == arm and (phase in counted or phase in anchors):
+            found += reports
+        if phase % KINDS == BULK:
+            bulk += reports
+    return np.array([float(found + max(bulk, 0))])
 
 
 # -- liars ---------------------------------------------------------------------------------------------------

@@ -43,11 +43,9 @@ class Finding:
         return self.lower > self.claimed
 
     def __str__(self) -> str:
-        verdict = (
-            f"is NOT {self.claimed:g}-differentially private"
-            if self.caught
-            else f"was not caught breaking epsilon {self.claimed:g}"
-        )
+        verdict = f"was not caught breaking epsilon {self.claimed:g}"
+        if self.caught:
+            verdict = f"is NOT {self.claimed:g}-differentially private"
         return (
             f"The randomizer {verdict}: its epsilon is at least {self.lower:.5g} with confidence "
             f"{self.confidence:.10g} (estimate {self.estimate:.5g}, {self.draws} throws at each input)."

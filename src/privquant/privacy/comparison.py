@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from privquant.errors import InvalidInput
@@ -40,9 +40,6 @@ class MethodResult:
     local_epsilon: float
     noise: float
     noise_users: float
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def coins_by_method(
@@ -78,16 +75,11 @@ def epsilons_by_method(
     """For every method the epsilon it gives to a coin that is already chosen."""
     noise = coin_noise(local_epsilon, batch)
     honest, d = shuffle.at_worst(batch, colluding, delta)
-    return [
-        MethodResult(
-            method,
-            shuffle.epsilon(local_epsilon=local_epsilon, batch=honest, delta=d, method=method, rtol=rtol),
-            local_epsilon,
-            noise,
-            noise * batch,
-        )
-        for method in shuffle.METHODS
-    ]
+    results = []
+    for method in shuffle.METHODS:
+        reached = shuffle.epsilon(local_epsilon=local_epsilon, batch=honest, delta=d, method=method, rtol=rtol)
+        results.append(MethodResult(method, reached, local_epsilon, noise, noise * batch))
+    return results
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +106,7 @@ class Saving:
         return self.needed_of_a_sample / self.batch
 
     def to_dict(self) -> dict[str, Any]:
-        ratios = {"ratio": self.ratio, "ratio_of_a_sample": self.ratio_of_a_sample}
-        return {name: getattr(self, name) for name in self.__slots__} | ratios
+        return asdict(self) | {"ratio": self.ratio, "ratio_of_a_sample": self.ratio_of_a_sample}
 
 
 def users_needed(
@@ -156,9 +147,6 @@ EPSILONS = (0.1, 0.5, 1.0, 2.0)
 BATCHES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 
 
-def savings(
-    *, delta: float, epsilons: Iterable[float] = EPSILONS, batches: Iterable[int] = BATCHES, method: str = "lemma"
-) -> list[Saving]:
+def savings(*, delta: float, batches: Sequence[int] = BATCHES) -> list[Saving]:
     """The table: every epsilon with every batch."""
-    sizes = list(batches)
-    return [saving(epsilon=e, delta=delta, batch=b, method=method) for e in epsilons for b in sizes]
+    return [saving(epsilon=epsilon, delta=delta, batch=batch) for epsilon in EPSILONS for batch in batches]

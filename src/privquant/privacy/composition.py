@@ -11,7 +11,7 @@ is met, not missed by a drift; the result is rounded up where it is no float.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -45,26 +45,12 @@ def rounded_up(value: Fraction) -> float:
 
 def worst_round(guarantees: Iterable[Guarantee]) -> Guarantee:
     """The promise to each user when every user answers in one of these rounds only."""
-    rounds = _some(guarantees)
-    return _combined(
-        rounds,
-        epsilon=max(g.epsilon for g in rounds),
-        delta=max(g.delta for g in rounds),
-        local=max(_local(g) for g in rounds),
-        answers=max(g.answers for g in rounds),
-    )
+    return _combined(guarantees, max)
 
 
 def same_user(guarantees: Iterable[Guarantee]) -> Guarantee:
     """The promise to a user who answers under all of these, whatever the answers have to do with each other."""
-    campaigns = _some(guarantees)
-    return _combined(
-        campaigns,
-        epsilon=rounded_up(total(g.epsilon for g in campaigns)),
-        delta=min(1.0, rounded_up(total(g.delta for g in campaigns))),
-        local=rounded_up(total(_local(g) for g in campaigns)),
-        answers=sum(g.answers for g in campaigns),
-    )
+    return _combined(guarantees, lambda values: rounded_up(total(values)))
 
 
 def _local(guarantee: Guarantee) -> float:
@@ -76,7 +62,13 @@ def _local(guarantee: Guarantee) -> float:
     return guarantee.local_epsilon
 
 
-def _combined(parts: list[Guarantee], *, epsilon: float, delta: float, local: float, answers: int) -> Guarantee:
+def _combined(guarantees: Iterable[Guarantee], together: Callable[[Iterable[float]], float]) -> Guarantee:
+    """The guarantee whose every number is what the numbers of these come to together."""
+    parts = list(guarantees)
+    if not parts:
+        raise InvalidInput("there is no guarantee to compose; give at least one")
+    epsilon, delta = together(g.epsilon for g in parts), min(1.0, together(g.delta for g in parts))
+    local, answers = together(_local(g) for g in parts), int(together(g.answers for g in parts))
     if all(g.trust == "local" for g in parts):
         return Guarantee("local", epsilon, answers=answers)
     shuffled = [each for g in parts if g.trust == "shuffle" for each in _rounds(g)]
@@ -92,10 +84,3 @@ def _rounds(guarantee: Guarantee) -> tuple[ShuffledRound, ...]:
     if guarantee.rounds or guarantee.batch is None:
         return guarantee.rounds
     return (ShuffledRound(1, guarantee.batch, _local(guarantee), guarantee.epsilon),)
-
-
-def _some(guarantees: Iterable[Guarantee]) -> list[Guarantee]:
-    found = list(guarantees)
-    if not found:
-        raise InvalidInput("there is no guarantee to compose; give at least one")
-    return found

@@ -35,10 +35,11 @@ class Shift(NamedTuple):
 
 def shift(liars: float, *, epsilon: float, quantile: float = 0.5) -> Shift:
     """What a fraction of liars, spread at random over the reports, can do to the rank of the answer."""
-    f = _check_fraction(liars)
+    if isinstance(liars, bool) or not isinstance(liars, numbers.Real) or not 0.0 <= liars < 1.0:
+        raise InvalidInput(f"a fraction of liars lies from 0 to below 1, got {liars!r}")
     q = check_quantile(quantile)
     kappa, pi = _rates(epsilon, q)
-    odds = f / (1.0 - f)
+    odds = float(liars) / (1.0 - float(liars))
     return Shift(max(-odds * (1.0 - pi) / kappa, -q), min(odds * pi / kappa, 1.0 - q))
 
 
@@ -83,9 +84,3 @@ def _rates(epsilon: float, quantile: float) -> tuple[float, float]:
 
 def _fraction(odds: float) -> float:
     return odds / (1.0 + odds)
-
-
-def _check_fraction(value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0.0 <= value < 1.0:
-        raise InvalidInput(f"a fraction of liars lies from 0 to below 1, got {value!r}")
-    return float(value)

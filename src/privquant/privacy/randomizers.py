@@ -72,10 +72,7 @@ class CoinRandomizer:
 
     coin: Coin
     shipped: bool = False
-
-    @property
-    def inputs(self) -> Sequence[int]:
-        return (0, 1)
+    inputs: Sequence[int] = (0, 1)
 
     def law(self, value: int) -> Law:
         """The exact law of the report, given the true bit."""

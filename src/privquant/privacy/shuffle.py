@@ -24,8 +24,7 @@ from collections.abc import Callable, Iterable
 from privquant.errors import InvalidInput
 from privquant.messages import Guarantee, ShuffledRound
 from privquant.privacy import shuffle_bounds, shuffle_exact
-from privquant.privacy.binomial import last_float
-from privquant.privacy.colluders import check_colluding, most_colluders
+from privquant.privacy.binomial import check_colluding, last_float, most_colluders
 from privquant.privacy.shuffle_exact import Bracket, log_extreme, stakes
 from privquant.validation import check_choice, check_count, check_epsilon, check_probability
 

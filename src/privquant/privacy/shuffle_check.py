@@ -23,8 +23,7 @@ from itertools import accumulate
 from operator import mul
 
 from privquant.privacy.coin import DRAW, check_flip_threshold
-from privquant.privacy.difference import DEEPEST, Difference, Window, reach
-from privquant.privacy.log_binomial import log_pmf
+from privquant.privacy.difference import DEEPEST, Difference, Window, log_pmf, reach
 from privquant.validation import check_count, check_epsilon, check_probability
 
 LARGEST_BATCH = 10**6

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from privquant.arrays import Floats
-from privquant.privacy.binomial import log_pmf, tail_series, window
-from privquant.privacy.difference import DEEPEST, Difference
+from privquant.privacy.binomial import tail_series, window
+from privquant.privacy.difference import DEEPEST, Difference, log_pmf
 
 
 @dataclass(frozen=True, slots=True)

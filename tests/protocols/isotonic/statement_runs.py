@@ -18,7 +18,7 @@ from privquant.lab.engine.isotonic import _sizes, _unasked
 from privquant.lab.sample import Sample
 from privquant.lab.schedule import SUGGESTED, Schedule
 from privquant.lab.shapes import SHAPES, distribution
-from privquant.planning.error_statements import counted_phases
+from privquant.planning.statement import counted_phases
 from privquant.privacy.coin import Coin
 from privquant.protocols.isotonic.allocation import (
     MOST_ROWS,

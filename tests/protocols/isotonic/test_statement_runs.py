@@ -6,7 +6,7 @@ import pytest
 from statement_runs import SCHEDULES, heard_together, paced, runs
 
 from privquant.error_words import Typical
-from privquant.planning.error_statements import certain_of, typical_of
+from privquant.planning.statement import certain_of, typical_of
 from privquant.protocols.isotonic.certain import certain
 from privquant.protocols.isotonic.rules import is_extreme
 from privquant.protocols.isotonic.typical import typical

@@ -30,7 +30,7 @@ from privquant.domain import Domain
 from privquant.errors import InvalidInput
 from privquant.messages import Estimate, Query
 from privquant.pages.join_pages import shuffled_page
-from privquant.planning.shuffled_coins import rounds_of
+from privquant.planning.calibration import rounds_of
 from privquant.privacy.coin import Coin, real_epsilon
 from privquant.privacy.shuffle import local_epsilon
 from privquant.server.http_client import check_peer

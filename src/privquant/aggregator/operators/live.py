@@ -31,8 +31,9 @@ from privquant.aggregator.operators.estimator import Drawn, Estimator
 from privquant.aggregator.operators.forms import CampaignShown
 from privquant.aggregator.store import operator_queries as queries
 from privquant.aggregator.store.base import Counts
+from privquant.error_words import error_statement
 from privquant.errors import PrivquantError
-from privquant.messages import Estimate, error_statement
+from privquant.messages import Estimate
 from privquant.server.logs import logger
 from privquant.wire import Manifest
 

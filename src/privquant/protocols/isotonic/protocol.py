@@ -28,9 +28,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from privquant.domain import Domain
-from privquant.error_words import finite
+from privquant.error_words import Interval, finite
 from privquant.errors import InvalidInput, ProtocolError
-from privquant.messages import AnyQuery, Estimate, Guarantee, Interval, Query
+from privquant.messages import AnyQuery, Estimate, Guarantee, Query
 from privquant.privacy.coin import Coin
 from privquant.protocols.base import ThresholdProtocol
 from privquant.protocols.isotonic import allocation, rules
