@@ -7,8 +7,6 @@ The names that are stable are those of `__all__`, and of the modules that docs/n
 imported is internal.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any

@@ -10,8 +10,6 @@ kernels for as long as compiling takes compiles them too, so that it takes at mo
 `stay_interpreted` is for a process that must never stop to compile: the server.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

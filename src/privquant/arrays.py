@@ -1,7 +1,5 @@
 """What annotations call arrays of numpy. Nothing here computes; a device never needs it."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -3,8 +3,6 @@
 Standard library only: `privquant.messages` needs it, and that runs on the device.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from html import escape
 

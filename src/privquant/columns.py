@@ -8,8 +8,6 @@ A column is asked for what it lacks by its own library, and numpy sees what is l
 nullable whole numbers (2^53 + 1 is lost): nearly all of this file would stay, beside a dependency.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence

@@ -7,8 +7,6 @@ Indices are Python integers here and fit a signed 64-bit integer, since a domain
 Standard library only: this runs on the device. Whole columns are converted in `privquant.columns`.
 """
 
-from __future__ import annotations
-
 import math
 import numbers
 from abc import ABC, abstractmethod

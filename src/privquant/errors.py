@@ -5,8 +5,6 @@ caller's fault; `ProtocolError` is the fault of whoever sent a message (a report
 belong to the protocol it was handed to.
 """
 
-from __future__ import annotations
-
 
 class PrivquantError(Exception):
     """Root of all errors raised by privquant."""

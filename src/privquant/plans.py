@@ -4,8 +4,6 @@ A pilot named by its file or its shape is read by the lab, and the lab runs the 
 is loaded only then.
 """
 
-from __future__ import annotations
-
 import numbers
 from collections.abc import Callable, Sequence
 from pathlib import Path

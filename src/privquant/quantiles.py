@@ -5,8 +5,6 @@ one bit through the coin. What comes back is what the protocol would have said t
 the values.
 """
 
-from __future__ import annotations
-
 import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import replace

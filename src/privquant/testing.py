@@ -11,8 +11,6 @@ A check raises AssertionError, saying which rule of `privquant.protocols.base` w
 deterministic: simulated users have fixed seeds.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

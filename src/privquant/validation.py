@@ -3,8 +3,6 @@
 Standard library only: the device uses these too.
 """
 
-from __future__ import annotations
-
 import math
 import numbers
 from collections.abc import Iterable, Sequence

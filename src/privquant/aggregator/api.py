@@ -4,8 +4,6 @@ The admin listener has the operator's routes, health and metrics. The public one
 device routes, which `PublicApp` answers itself; the API's document has them from the wire format's table.
 """
 
-from __future__ import annotations
-
 from collections.abc import MutableMapping
 from dataclasses import replace
 from functools import lru_cache

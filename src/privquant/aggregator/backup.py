@@ -4,8 +4,6 @@ A backup taken while the server runs is a snapshot of one moment. After a restor
 backup are gone and their tokens are unspent again: devices do not send a second time, so only the numbers shrink.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from privquant.aggregator.settings import Settings

@@ -5,8 +5,6 @@ Counters of reports move in steps of many, so that nobody can read from them whe
 campaign are those of its last snapshot (see snapshots). A campaign is named by the first digits of its id.
 """
 
-from __future__ import annotations
-
 import collections
 import time
 from collections.abc import Awaitable, Callable, Iterator

@@ -5,8 +5,6 @@ The console's page is for anybody who reaches the admin listener and shows nothi
 with the operator's token as a bearer, the stream of events too.
 """
 
-from __future__ import annotations
-
 import asyncio
 import io
 import re

@@ -4,8 +4,6 @@ There are two listeners: what anybody may reach (devices, invite pages), and wha
 health, metrics), by default on this machine only.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from contextlib import nullcontext

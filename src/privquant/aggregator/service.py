@@ -1,7 +1,5 @@
 """One server process: opens the store, runs what is done again and again, and closes everything in order."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

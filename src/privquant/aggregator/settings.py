@@ -1,7 +1,5 @@
 """What an aggregator is started with: flags of `privquant serve`, PRIVQUANT_... in the environment, or a file."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar

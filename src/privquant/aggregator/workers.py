@@ -4,8 +4,6 @@ A worker and its supervisor share a pair of sockets. The worker says over it tha
 cannot be. When the supervisor is gone, however it ended, the line is closed and the worker ends itself.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -4,8 +4,6 @@ file has one; or a group of that name, if the file has `COMMANDS`, the group's f
 Errors privquant raises on purpose end in one plain line on standard error and exit code 2.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Options as commands declare them; those that more than one command takes, and what they are read as."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from concurrent.futures import Executor

@@ -1,7 +1,5 @@
 """What commands write: files, checked before the work starts, and tables."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """`privquant campaign`: what an operator does, over the API of a running server."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading

@@ -1,7 +1,5 @@
 """`privquant estimate`: simulate a private collection from a column you already hold."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys

@@ -1,7 +1,5 @@
 """`privquant operator`: what is done on the server's own machine: operators, keys, backup."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import time

@@ -1,7 +1,5 @@
 """`privquant serve`: start the aggregator."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer

@@ -1,7 +1,5 @@
 """`privquant sweep`: a grid of data sets x protocols x epsilons x quantiles x rounds, simulated."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

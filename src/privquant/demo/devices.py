@@ -4,8 +4,6 @@ Reads its job from the JSON file that is named on the command line, and prints o
 is done. Threads stand for the devices that happen to be answering at the same moment.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import threading

@@ -5,8 +5,6 @@ with its own policy and its own ledger on disk. The devices' receipts are compar
 by query and bit by bit. `shuffled` is the same demo with a shuffler between devices and server.
 """
 
-from __future__ import annotations
-
 import bisect
 import contextlib
 import json

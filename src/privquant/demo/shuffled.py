@@ -4,8 +4,6 @@ No shortcut here either: the shuffler is the process that `privquant shuffler se
 campaign and issues the invites. The batches of the shuffler are compared with those of the aggregator.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

@@ -7,8 +7,6 @@
 Standard library and `cryptography` only; numpy is never imported.
 """
 
-from __future__ import annotations
-
 from privquant.device.client import Device as Device
 from privquant.device.ledger import Ledger as Ledger
 from privquant.device.policy import Policy as Policy

@@ -18,8 +18,6 @@ The rules the table has to keep:
 A transition that is not in the table is a fault of the caller, or, when a ledger is read, of the ledger.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

@@ -15,8 +15,6 @@ The value takes part in one comparison, whose result goes through the coin at on
 it: not which requests are made, nor their size, nor their time.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from collections.abc import Sequence

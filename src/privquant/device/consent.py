@@ -3,8 +3,6 @@
 The page of an invite and `privquant policy` say and write the same.
 """
 
-from __future__ import annotations
-
 import json
 from decimal import ROUND_CEILING, Decimal
 from typing import Any

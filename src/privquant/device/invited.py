@@ -3,8 +3,6 @@
 Hash and issuer key come from the invite; no secret of the invite is sent to fetch a manifest.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from privquant import wire

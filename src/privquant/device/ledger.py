@@ -16,8 +16,6 @@ It is keyed by the measurement's name: a campaign that is published again under 
 entries. The file is only ever appended to; an answer costs one sync, the first of a ledger two.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import stat

@@ -13,8 +13,6 @@ not be made. An unfinished first line is only accepted as the beginning of a led
 no other file is ever overwritten.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -4,8 +4,6 @@ None of them knows the value. They are made before anything is asked, and those 
 ledger's lock, because another process may have answered meanwhile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from privquant.device import spending

@@ -18,8 +18,6 @@ A policy is this dataclass, or a TOML or JSON file of the same shape; an unknown
 because a limit that was misspelt is a limit that does not hold.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tomllib

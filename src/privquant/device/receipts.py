@@ -1,7 +1,5 @@
 """What a device says it did: what left, and what it cost."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -7,8 +7,6 @@ answered now; asking again is safe, because an answer that was drawn is only eve
 The code (`reason`) is for programs, one of the codes listed with its class; the text is for people.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from privquant.errors import PrivquantError

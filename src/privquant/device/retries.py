@@ -9,8 +9,6 @@ when.
 How long it takes depends on the server and on chance, never on the value.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 import time

@@ -9,8 +9,6 @@ of a one. Both are made before the coin is thrown, so that a key which cannot se
 is ever used. Both bits take the same way.
 """
 
-from __future__ import annotations
-
 import math
 
 from privquant import wire

@@ -9,8 +9,6 @@
 Every block of trials has its seed, so the numbers are those of this machine's own processes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import contextmanager

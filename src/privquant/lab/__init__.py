@@ -4,8 +4,6 @@
 modules have been loaded, and so stay bound.
 """
 
-from __future__ import annotations
-
 from privquant.lab.run import run as run
 from privquant.lab.trials import sweep as sweep
 from privquant.lab.trials import trials as trials

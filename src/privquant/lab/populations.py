@@ -3,8 +3,6 @@
 All draw from a numpy Generator handed in: this is the simulator. The device's coin takes no seed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

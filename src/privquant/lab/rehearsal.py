@@ -1,7 +1,5 @@
 """A plan rehearsed: its job run many times on people drawn from its pilot (see `privquant.planning.targets`)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """The whole driver: a protocol asks, a population answers."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any

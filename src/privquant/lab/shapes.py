@@ -16,8 +16,6 @@
 Where a shape has a random place (an interval, an atom) every distribution drawn has its own.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

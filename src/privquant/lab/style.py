@@ -4,8 +4,6 @@ Figures are made without pyplot, so no display, no global state and no window is
 by readers with any colour vision.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

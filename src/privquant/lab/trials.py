@@ -4,8 +4,6 @@ A sweep promises what `privquant.lab.experiment.runner` does; the file has the v
 `lab.trials(..., seed=cell_seed)` gives a row again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass

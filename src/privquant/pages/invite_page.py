@@ -6,8 +6,6 @@ of the campaign is escaped. The secret of the invite stands after the # of its a
 send; so the server cannot show it, and asks the reader to copy the address.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from html import escape

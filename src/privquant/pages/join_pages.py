@@ -6,8 +6,6 @@ Every text of a campaign is escaped. The secret of an invite stands after the # 
 sends.
 """
 
-from __future__ import annotations
-
 from html import escape
 
 from starlette.requests import Request

@@ -4,8 +4,6 @@ Under /assets/pages are the pages' own files, under /assets/js the device in Jav
 each file with the tag of the one it has (ETag) and is told when nothing changed, so that a release is seen at once.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import posixpath

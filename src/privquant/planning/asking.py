@@ -11,8 +11,6 @@ Each of these costs accuracy in a way that is as if fewer users had been asked a
 The numbers are fitted to simulated runs on the typical family (`python -m studies calibration`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -11,8 +11,6 @@ Harder is never easier: what is said of lumpy data is the worse of the first two
 file of one's own takes the place of the shipped one by name, or by the environment variable PRIVQUANT_CALIBRATION.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

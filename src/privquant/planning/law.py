@@ -15,8 +15,6 @@ with coefficients fitted to simulated runs (`python -m studies calibration`). Be
 largest crowd errors go on to fall as 1/sqrt(users).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ here, and the number only shows the order of growth: compare such numbers with e
 epsilon, never with a head count. Logarithms are natural, as in the paper.
 """
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 

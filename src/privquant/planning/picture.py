@@ -7,8 +7,6 @@ means something. The second panel is the search as it went: which thresholds wer
 matplotlib is loaded only here, and only when a picture is asked for.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ From it come the values between which a rank error of alpha leaves the answer, a
 errors. It is a sample itself: with m values its own ranks are off by about 1/(2 sqrt(m)).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -13,8 +13,6 @@ Several quantiles of one run, a certified interval, rounds and users in flight a
 pilot makes values of ranks, and has the job simulated.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A plan in plain words: numbers as people write them, the verdict, details, warnings where it would disappoint."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

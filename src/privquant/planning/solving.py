@@ -5,8 +5,6 @@ whether it keeps them (`Holds`); `solve` finds the cheapest value of the missing
 for every way to collect.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

@@ -12,8 +12,6 @@ What is promised about privacy is the guarantee's own sentence (`str(estimate.gu
 the device too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -6,8 +6,6 @@ begin, and the very job, run many times on people drawn from the pilot, the rest
 that the same question has the same answer.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable

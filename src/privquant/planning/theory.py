@@ -4,8 +4,6 @@ Constants are those of the corrected proofs, where the proofs have any; two-side
 "it suffices to use n" means at least n. Natural logarithms.
 """
 
-from __future__ import annotations
-
 import math
 
 from privquant.validation import check_count, check_epsilon, check_probability

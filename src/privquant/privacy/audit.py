@@ -8,8 +8,6 @@ LOWER bound on the true one with the stated confidence, whatever the randomizer 
 probability at most 1 - confidence. Passing proves nothing beyond the bound that is shown.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Clopper-Pearson limits, found by bisection on the exact tail. `most_colluders` s
 hold, at worst: an exact tail bound, not the average.
 """
 
-from __future__ import annotations
-
 import math
 import numbers
 from bisect import bisect_left

@@ -6,8 +6,6 @@ account, so the same error needs fewer users. The other is what a user of the re
 a sample: coin noise and the sampling error of b people together, at a rate of one half.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence

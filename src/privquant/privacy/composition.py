@@ -8,8 +8,6 @@ Sums are exact. A float stands for the shortest decimal that names it, so ten ti
 is met, not missed by a drift; the result is rounded up where it is no float.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace

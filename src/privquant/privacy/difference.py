@@ -8,8 +8,6 @@ Of the others in a shuffled batch some hold a one and some a zero; L and Z of th
 brings its own way to sum. Standard library only.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple

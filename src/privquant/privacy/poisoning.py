@@ -11,8 +11,6 @@ way. Liars who choose their moment can do far more, because a search asks each t
 breakdown point is the fraction that reaches the end of the domain: kappa / (1 + kappa) for the median.
 """
 
-from __future__ import annotations
-
 import numbers
 from typing import NamedTuple
 

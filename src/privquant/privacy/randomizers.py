@@ -6,8 +6,6 @@ in bulk, compared as integers exactly as the device does), or the device's own `
 `CallableRandomizer` and `CommandRandomizer` wrap anything else.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import shlex

@@ -15,8 +15,6 @@ anybody. For drop-outs use the number who answered as `batch`, or calibrate at t
 `guarantee_of_rounds` is for a run whose rounds have sizes and coins of their own.
 """
 
-from __future__ import annotations
-
 import math
 import numbers
 from collections.abc import Callable, Iterable

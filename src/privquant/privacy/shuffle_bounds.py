@@ -12,8 +12,6 @@ It does not grow in c; `clones_bracket` refines intervals of c until the bracket
 Where a closed form does not apply, these return infinity (epsilon) or 1 (delta): the caller has plain LDP.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections.abc import Callable

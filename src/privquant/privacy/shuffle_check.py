@@ -12,8 +12,6 @@ leaves out whatever is already below it. Batches above a million are decided at 
 with the batch.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections.abc import Callable

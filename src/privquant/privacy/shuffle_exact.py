@@ -15,8 +15,6 @@ the same holds for D with its tails cut off. H does not grow when a user is adde
 post-processing), so for k1 <= k <= k2 we have H(k, b-1-k) <= H(k1, b-1-k2): branch and bound over k.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ makes its own known with an entry point in the group "privquant.protocols", NAME
 loaded when its name is asked for, and a name that is taken here stays ours.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from functools import cache

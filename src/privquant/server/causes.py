@@ -3,8 +3,6 @@
 An error is looked at together with what it was raised from: a driver's error is usually wrapped once or twice.
 """
 
-from __future__ import annotations
-
 import errno
 import sqlite3
 from collections.abc import Iterator

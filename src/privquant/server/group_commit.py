@@ -7,8 +7,6 @@ An ask is answered after the transaction that holds it has been committed, never
 could not take is answered Unavailable, ask by ask; asking again is always right.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence

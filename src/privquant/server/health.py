@@ -8,8 +8,6 @@ What it counts is told to Prometheus. A number that moved with every report woul
 anyone who watches it, so what counts reports moves in steps of many.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

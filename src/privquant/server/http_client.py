@@ -8,8 +8,6 @@ What aggregator and shuffler send each other carries its own signature and its o
 the same, except on this machine.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import ssl

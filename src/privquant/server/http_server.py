@@ -8,8 +8,6 @@ answer; and it keeps a header however long it grows. Here a connection knows sin
 and `sweep` closes those that are in it for too long.
 """
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import fcntl

@@ -6,8 +6,6 @@ campaigns they issued are derived from them. No secret is in the database: hosts
 folder, or are given the same keys in the environment (PRIVQUANT_SIGNING_KEYS).
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 from abc import ABC, abstractmethod

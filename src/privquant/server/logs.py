@@ -1,7 +1,5 @@
 """Structured logs: one JSON object a line on standard error. No address, user agent, token or path of a request."""
 
-from __future__ import annotations
-
 import json
 import logging
 import sys

@@ -3,8 +3,6 @@
 What the demo and the fault tests drive. The process is the one `privquant serve` or `privquant shuffler serve` is.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

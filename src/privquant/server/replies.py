@@ -1,7 +1,5 @@
 """What a request is answered with, and the one place that writes it: status, headers, body."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any

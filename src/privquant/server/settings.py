@@ -3,8 +3,6 @@
 A server's own settings are a dataclass that adds its fields and its bounds to `ServerSettings`.
 """
 
-from __future__ import annotations
-
 import difflib
 import os
 import tomllib

@@ -6,8 +6,6 @@ around every one of them, so on a second thread each would queue for that lock b
 waits for the disk (COMMIT, sealing, checkpoints) runs on the writer thread.
 """
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import sqlite3

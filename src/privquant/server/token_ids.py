@@ -7,8 +7,6 @@ From the token hash h a device sends, and a secret only the key folder has, one 
     wave    HMAC(secret, h) modulo the number of waves: a device cannot choose when it answers.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import secrets

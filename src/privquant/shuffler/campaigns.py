@@ -18,8 +18,6 @@ erased, open links withdrawn, and every campaign is closed. A batch that lies re
 same id and the same bytes, and counts once.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import time

@@ -25,8 +25,6 @@ Every function here runs in the transaction of its caller, so a transition is du
 erases. A kill falls between two of them, and the next start goes on from there.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Callable

@@ -8,8 +8,6 @@ No label of a metric names a campaign, a device, a token or an address. Reports 
 many (see `server.health`).
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Awaitable, Callable

@@ -7,8 +7,6 @@ Batches and notices are sent to the aggregator until they are acknowledged. A ki
 no harm, because the aggregator counts a batch once, by its id.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

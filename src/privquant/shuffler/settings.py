@@ -1,7 +1,5 @@
 """What a shuffler is started with: flags of `privquant shuffler`, or PRIVQUANT_SHUFFLER_... in the environment."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar

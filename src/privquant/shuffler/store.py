@@ -16,8 +16,6 @@ more places are given out than the open round still needs; a lease that ran out 
 report that comes after all is kept as long as its round is open.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import time
 from collections.abc import Callable, Iterator

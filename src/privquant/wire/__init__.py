@@ -18,8 +18,6 @@ Standard library and `cryptography` only: this runs on the device. The text form
 
 # ruff: noqa: F403  # each module says itself what it offers
 
-from __future__ import annotations
-
 from privquant.wire.exchange import *
 from privquant.wire.form import *
 from privquant.wire.manifest import *

@@ -5,8 +5,6 @@ decimal string, every other number a whole number, so that any JSON reader (Java
 hash or a signature.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

@@ -3,8 +3,6 @@
 Aggregator and shuffler both read a manifest this way, each for itself; so does the device, in its own arithmetic.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from privquant.errors import InvalidInput

@@ -1,7 +1,5 @@
 """Ed25519 signatures over labelled bytes: what is signed as one kind of message never verifies as another."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature

@@ -7,8 +7,6 @@ those of the rest of the run, even where every rate is one that honest devices c
 (`protocols.isotonic.contradiction`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ written to the audit in the transaction that does it. `states` says which acts a
 what differs between campaigns; `mode_of` says which mode a campaign has.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Sequence

@@ -7,8 +7,6 @@ the region's answer is, so its thresholds and its people go together, and the su
 `differ` looks for that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any

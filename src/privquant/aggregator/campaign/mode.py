@@ -17,8 +17,6 @@ What is asked next, `publisher` says of both. A mode holds the manifest and noth
 reads from the database.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence

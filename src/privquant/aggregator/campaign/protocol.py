@@ -9,8 +9,6 @@ with at least its number, or dropped. Folded again from nothing they give the sa
 dropped never opens again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any

@@ -10,8 +10,6 @@ A publisher finds what is new by comparing counts, never by "rows after the last
 not become visible in the order of their numbers.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable

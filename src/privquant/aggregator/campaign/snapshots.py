@@ -12,8 +12,6 @@ are in the database and turn in one statement, so every process and host shows t
 restart, and two that turn at once do no harm. `verify` compares exact counts and says only whether they agree.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Sequence

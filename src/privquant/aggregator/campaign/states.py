@@ -23,8 +23,6 @@ The store keeps a state by its value. A `State` equals its value, so a text out 
 one and looked up in the tables.
 """
 
-from __future__ import annotations
-
 import time
 from enum import StrEnum
 

@@ -14,8 +14,6 @@ size, time and memory of bodies (server/request_bodies), the asks that wait for 
 the share of the time that batches of reports may take (devices/routes).
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable

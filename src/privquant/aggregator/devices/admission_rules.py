@@ -25,8 +25,6 @@ of the first 60 % of the queries; 0.5 is fair:
 So all have answered after 6.3 s, with 1.2 requests a device.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections import Counter, OrderedDict

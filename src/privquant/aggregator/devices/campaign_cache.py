@@ -15,8 +15,6 @@ sends, and a secret only the key folder has, one campaign derives, beside the id
             its own: from the ids in the database nobody can tell who was asked first.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import binascii

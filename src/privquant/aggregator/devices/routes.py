@@ -17,8 +17,6 @@ all its parts are there and hash to its id. What is kept of it is the number of 
 many of those were ones.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Operators: who may act on campaigns, by a token of which only the hash is stored, and what they did."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import secrets

@@ -6,8 +6,6 @@ with a lower priority. The child is started when a picture is wanted and ended w
 ends when the server is gone, however that happened: the pipe it listens to is closed then.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -8,8 +8,6 @@ or a short text, in a field that this API has: never a field we did not ask for,
 meant for another address (such as a device's report).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 

@@ -14,8 +14,6 @@ which is computed between two pictures, coarse first: for a second where the pic
 by point until there are a few. Nothing in a trace is newer or finer than what was shown in its time.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

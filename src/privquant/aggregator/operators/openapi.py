@@ -1,7 +1,5 @@
 """The device routes and the problems, as the OpenAPI document has them (docs/wire.md says the same in prose)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi import APIRouter, FastAPI

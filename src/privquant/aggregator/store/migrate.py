@@ -1,7 +1,5 @@
 """Open the database for operators, creating and migrating it first."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sqlite3

@@ -5,8 +5,6 @@ Both databases run the same statements, over SQLAlchemy; no module outside this 
 operation that takes `db` is part of the transaction of its caller, which `reading` or `writing` opens.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import AsyncIterator, Sequence

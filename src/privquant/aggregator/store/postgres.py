@@ -4,8 +4,6 @@ Several processes run these at once. Rows are inserted in the order of their key
 tokens queue up rather than lock each other out; should the database still see a deadlock, the group is run again.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress

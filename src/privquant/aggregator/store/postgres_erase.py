@@ -14,8 +14,6 @@ Pins come and go with every device, so their table is written anew while the ser
 Not in reach from here: the write-ahead log, standbys and backups.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time

@@ -4,8 +4,6 @@ A round's announcement is durable before it leaves, so that no two different one
 that was counted, or a drop) is one transaction that finds it still announced, or changes nothing.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from sqlalchemy import delete, insert, select, update

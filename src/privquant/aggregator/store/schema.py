@@ -22,8 +22,6 @@ No column holds an address, a user agent or the time of a report. `pin.lease` is
 `token.claim` is one, and leaves when the token gets its query. `flight.age` is 1 or 2, and no time.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import sqlalchemy as sa

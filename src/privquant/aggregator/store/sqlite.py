@@ -1,7 +1,5 @@
 """What device requests need of the store on SQLite: a group of them in one transaction of the one writer."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sqlite3

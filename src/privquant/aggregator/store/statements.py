@@ -4,8 +4,6 @@ Parameters are ?1, ?2, ..., which is SQLite's own spelling; `for_postgres` and `
 Fresh reports lie in the tail until they are sealed, so whatever is counted is counted in two tables at once.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

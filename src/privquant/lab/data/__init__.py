@@ -9,8 +9,6 @@ The recipes draw from numpy's legacy generator seeded with 42, as the authors' p
 the same values on every platform and every numpy, and no global state is touched.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable

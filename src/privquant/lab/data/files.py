@@ -4,8 +4,6 @@ Whole numbers stay exact to any size, empty cells and the usual words for "nothi
 (what to do with those is asked by `privquant.columns`), and anything else is refused with the row it is in.
 """
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any

@@ -10,8 +10,6 @@ plan) from it, so figures and product cannot differ. Where no engine supports a 
 run the protocol object itself, which is also the twin every engine is tested against.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple

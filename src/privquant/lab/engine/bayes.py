@@ -9,8 +9,6 @@ Generator that the trial's block was handed: numpy's Generator cannot be called 
 this one costs about a nanosecond a draw.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

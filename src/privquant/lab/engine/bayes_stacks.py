@@ -6,8 +6,6 @@ prefix sums of its blocks from the far end. Finding the point of mass q moves wh
 O(1) each, and looks into one block.
 """
 
-from __future__ import annotations
-
 from mmap import mmap
 from typing import Any, NamedTuple
 

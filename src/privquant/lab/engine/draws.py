@@ -17,8 +17,6 @@ users, taking them one by one from a shuffled list is cheaper: a list of ranks, 
 users at or below the threshold is a one.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -8,8 +8,6 @@ The schedule is the run's: a list of rounds, or a number of users in flight; a t
 shuffle model) brings its own. Some of the users may be liars.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

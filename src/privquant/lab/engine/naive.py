@@ -5,8 +5,6 @@ right of the bracket have been asked; who of the bracket's asked users lie left 
 too, because which of them were asked is uniform. After the coin, h true ones of m give Bin(h, 1-f) + Bin(m-h, f).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from privquant.arrays import Flags, Ints

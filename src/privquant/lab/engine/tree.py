@@ -18,8 +18,6 @@ In a whole tree nearly all nodes of a unary level are empty and share one law, B
 inversion from a table; the few others one by one. A Hadamard level is drawn user by user and transformed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Where a cell's users come from: a `DataSet` (`privquant.lab.data`) for all trials, or drawn every few trials."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Protocol as Interface
 

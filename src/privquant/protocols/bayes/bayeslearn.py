@@ -12,8 +12,6 @@ update="counts"  every report in the two-region form: cells up to its threshold 
                  other. The state is then a table of counts, as a deployed campaign needs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

@@ -23,8 +23,6 @@ A report that comes to a closed phase is counted and not used. One that was aske
 the open phase takes the two-region form, as in `bayeslearn`.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Any, ClassVar

@@ -6,8 +6,6 @@ and the numbers read from the table are the same to the last bit. Reading costs 
 reads any number of reports may be told.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -7,8 +7,6 @@
 Each is asked and told by (round, threshold); what it knows is a list of counts.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

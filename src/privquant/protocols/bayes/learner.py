@@ -5,8 +5,6 @@ coin_rule="published"  always the left end, as in the authors' program (its cumu
                        lowest value has no left end to ask and is no answer then, as in that program.
 """
 
-from __future__ import annotations
-
 import numbers
 from abc import abstractmethod
 from typing import Any

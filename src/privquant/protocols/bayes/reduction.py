@@ -4,8 +4,6 @@ A cell is written by its two ends, thresholds (low, high): the values low+1 .. h
 v); the ends -1 and B-1 stand for probabilities 0 and 1, which nobody need be asked about.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

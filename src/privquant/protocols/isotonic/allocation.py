@@ -6,8 +6,6 @@ searches the median. In a guarded run one user in twenty is asked at an anchor (
 how many users were asked and heard, so nothing has to be remembered.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -20,8 +20,6 @@ and without the opening of the run: all of them would be valid, but reports aske
 when little was known, hide what is to be seen. Which are left out must not depend on what they answered.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

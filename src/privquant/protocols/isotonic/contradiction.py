@@ -14,8 +14,6 @@ the last users say nobody is asked about again. All other windows have one cut.
 The decision is made from all counts each time, so a window dropped early comes back when later reports agree.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

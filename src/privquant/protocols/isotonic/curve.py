@@ -12,8 +12,6 @@ not show, the posterior of the isotonic fit is narrow, and the answer never leav
 (`isotonic_rules.answer`).
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ The epoch is that of asking, not of answering: who is given a question early and
 with those it was asked beside, and gains nothing by waiting.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

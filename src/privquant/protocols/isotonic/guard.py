@@ -13,8 +13,6 @@ What this cannot do: half a run of liars is a population of its own; few liars a
 its noise; an honest change of the users in the course of a run looks like liars.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

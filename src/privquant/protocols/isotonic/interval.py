@@ -14,8 +14,6 @@ union bound, no split of the sample. The upper end is the mirror.
 If more than the planned M reports reach an arm, the surplus is counted against the bound at its worst.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from functools import lru_cache

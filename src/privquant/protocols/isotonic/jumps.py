@@ -9,8 +9,6 @@ did as well as three others taken together with it, and nearly as well as twenty
 is, with lumps of 8, only 2.5 nats likelier in the median than the best curve.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

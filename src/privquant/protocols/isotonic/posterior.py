@@ -6,8 +6,6 @@ the cell, to a power: that is the posterior (`to_weights`) from which the next t
 time proportional to the thresholds met.
 """
 
-from __future__ import annotations
-
 import math
 
 from privquant._numba import njit

@@ -4,8 +4,6 @@ The prior mixes uniform and log-uniform (`lam`). Masses are computed from intege
 high up in a domain of up to 2^63 values keep all their digits.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ Each is a function of the table of counts alone, so the order and the lateness o
 numbers in here were found by simulation over many shapes of data; none of them touches what a user is promised.
 """
 
-from __future__ import annotations
-
 import math
 
 from privquant._numba import njit

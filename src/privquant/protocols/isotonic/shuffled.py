@@ -6,8 +6,6 @@ size. A run starts with small rounds, to move fast, and ends with large ones, wh
 of different coins are combined in the fit. Where shuffling gains nothing the coin is the plain local one.
 """
 
-from __future__ import annotations
-
 import math
 
 from privquant.domain import Domain, given_domain

@@ -5,8 +5,6 @@ functions on arrays, run by the protocol object and by the lab's engine alike: m
 without. Thresholds are domain indices and stay integers up to 2^63 - 1.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

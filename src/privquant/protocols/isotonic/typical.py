@@ -14,8 +14,6 @@ all the same (`typical_ranks.py`). docs/statements.md says how often both hold.
 Nothing is said if the reports hardly tell the place of the curve, or the quantile from an end of all ranks.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -7,8 +7,6 @@ put the answer there are compared with the best of all. Ranks that are not much 
 The answer's ranks are F(answer - 1) to F(answer): it is too high only if the first is, too low only if the second.
 """
 
-from __future__ import annotations
-
 from privquant._numba import njit
 from privquant.arrays import Floats
 from privquant.protocols.isotonic.posterior import best_fit, least_rate, profile, target_rate

@@ -8,8 +8,6 @@ does (the number of answers is no power of two) the spare batch asks the last qu
 together, so every user counts. `follow_published` is the search of the authors' program.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -12,8 +12,6 @@ program, which the recorded runs need: it takes the last coin whose rate is at m
 is empty, and answers the top of the domain when it falls off the bottom.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

@@ -5,8 +5,6 @@ of the run is that of its worst round: the SMALLEST batch governs. Where shuffli
 or epsilon large) the coin is the plain local one, which is always allowed.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

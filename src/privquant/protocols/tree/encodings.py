@@ -12,8 +12,6 @@ coin, so that "the ratio is at most e^epsilon" is a statement about what is draw
 `encode` draws from a numpy Generator handed in: it is the simulator's user.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import lru_cache
 

@@ -8,8 +8,6 @@ domain may have 2^63 values. answer="argmin" is what the paper does, for compari
 rate is closest to the quantile, over a whole CDF that noise keeps from rising.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 

@@ -7,8 +7,6 @@ A level's estimates are fractions of all users. Everything here is arithmetic on
 sums, and the least-squares tree in which children sum to their parent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 

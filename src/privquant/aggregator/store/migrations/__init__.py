@@ -3,8 +3,6 @@
 A version's file says what it does in full and never changes; here is only how they, and `schema`, spell columns.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import sqlalchemy as sa

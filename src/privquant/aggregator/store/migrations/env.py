@@ -1,7 +1,5 @@
 """Alembic's entry: migrates over the connection it is handed (see aggregator.store.migrate)."""
 
-from __future__ import annotations
-
 from alembic import context
 
 from privquant.aggregator.store.schema import metadata

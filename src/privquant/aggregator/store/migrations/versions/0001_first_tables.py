@@ -1,7 +1,5 @@
 """The first tables (see aggregator.store.schema for what each is for)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import sqlalchemy as sa

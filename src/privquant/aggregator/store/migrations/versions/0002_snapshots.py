@@ -1,7 +1,5 @@
 """What is shown of a campaign that runs (see aggregator.snapshots)."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 

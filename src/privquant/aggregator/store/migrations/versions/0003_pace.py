@@ -1,7 +1,5 @@
 """What the pace needs: its share, what is in flight, what queries follow from, and the term of a claim."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 

@@ -1,7 +1,5 @@
 """The rounds of campaigns in the shuffle model, and parts of batches that are not whole yet."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 

@@ -1,7 +1,5 @@
 """How long a closed campaign is kept, and since when it is closed."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 
