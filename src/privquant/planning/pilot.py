@@ -67,7 +67,7 @@ class Pilot:
             None if high is None else finite(self.domain.value(high)),
         )
 
-    def crowd(self, q: float, alpha: float) -> tuple[int | float, float]:
+    def shared_value(self, q: float, alpha: float) -> tuple[int | float, float]:
         """The value most of the pilot share among those within alpha of q, and their part of all."""
         first = int(np.searchsorted(self.indices, self.index_at(max(q - alpha, 0.0)), side="left"))
         last = int(np.searchsorted(self.indices, self.index_at(min(q + alpha, 1.0)), side="right"))

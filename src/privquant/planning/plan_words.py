@@ -201,7 +201,7 @@ def _of_the_pilot(job: Job, targets: tuple[Target, ...]) -> Iterator[str]:
                 f"The pilot has {job.pilot.users:,} values: it knows the {target.quantile:g} quantile no better "
                 "than the collection itself, so the values said are a guess."
             )
-        crowded, share = job.pilot.crowd(target.quantile, target.alpha)
+        crowded, share = job.pilot.shared_value(target.quantile, target.alpha)
         if share > _CROWD * target.expected and not job.simulate:
             yield (
                 f"{share:.0%} of the pilot share the value {_number(crowded)} near the {target.quantile:g} "

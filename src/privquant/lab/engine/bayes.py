@@ -55,16 +55,16 @@ def simulate(
     answers = np.empty((trials, 1), np.int64)
     room = _room(template)
     # In the empirical setting one copy is permuted again and again: a permutation of a permutation is as uniform.
-    crowd = sample.indices.copy() if setting.draw == "empirical" else _NONE
+    values = sample.indices.copy() if setting.draw == "empirical" else _NONE
     for trial, words in enumerate(states(rng, trials)):
         if setting.draw == "empirical":
-            shuffle(crowd, words)
+            shuffle(values, words)
         else:
-            crowd = draw_with_replacement(sample.indices, template.users, words)
+            values = draw_with_replacement(sample.indices, template.users, words)
         if isinstance(template, BayeSS):
-            answers[trial, 0] = _screened(template, room, crowd, words)
+            answers[trial, 0] = _screened(template, room, values, words)
         else:
-            answers[trial, 0] = _learned(template, room, crowd[: template.users], words) + template.bottom
+            answers[trial, 0] = _learned(template, room, values[: template.users], words) + template.bottom
     return answers
 
 
@@ -78,7 +78,7 @@ def _room(template: BayesLearn | BayeSS) -> Stacks:
 def _learned(
     template: BayesLearn | BayeSS,
     room: Stacks,
-    crowd: Ints,
+    values: Ints,
     words: Words,
     *,
     cells: list[Cell] | None = None,
@@ -104,29 +104,29 @@ def _learned(
         template.coin_rule == "published",
         template.update == "counts",
     )
-    return int(learn(room, asking, crowd, words, path))
+    return int(learn(room, asking, values, words, path))
 
 
-def _screened(template: BayeSS, room: Stacks, crowd: Ints, words: Words) -> int:
+def _screened(template: BayeSS, room: Stacks, values: Ints, words: Words) -> int:
     size, (first, second, last) = template.domain.size, template.plan
     theorem = template.split == "theorem"
-    found = _survivors(template, room, crowd[:first], words, 1.0 / FEW if theorem else first_gamma(size))
+    found = _survivors(template, room, values[:first], words, 1.0 / FEW if theorem else first_gamma(size))
     if theorem or found.size <= FEW:
         cells = [(v - 1, v) for v in (found + template.bottom).tolist()]
-        return _finish(template.last_stage(cells, second + last), template, crowd, first, words)
+        return _finish(template.last_stage(cells, second + last), template, values, first, words)
     cells = padded(found + template.bottom, size, published=template.coin_rule == "published")
-    again = _survivors(template, room, crowd[first : first + second], words, 1.0 / FEW, cells)
+    again = _survivors(template, room, values[first : first + second], words, 1.0 / FEW, cells)
     left = [cells[k] for k in again.tolist()]
-    return _finish(template.last_stage(left, last), template, crowd, first + second, words)
+    return _finish(template.last_stage(left, last), template, values, first + second, words)
 
 
 def _survivors(
-    template: BayeSS, room: Stacks, crowd: Ints, words: Words, gamma: float, cells: list[Cell] | None = None
+    template: BayeSS, room: Stacks, values: Ints, words: Words, gamma: float, cells: list[Cell] | None = None
 ) -> Ints:
     """ReductionToGamma with these users."""
-    _learned(template, room, crowd, words, cells=cells)
+    _learned(template, room, values, words, cells=cells)
     visits = visited(room)
-    if crowd.size == 0:
+    if values.size == 0:
         # Nobody to ask: what the untouched posterior points at.
         count = template.cells if cells is None else len(cells)
         visits = np.array([template.untouched(count).cell]), np.array([1])
@@ -134,12 +134,12 @@ def _survivors(
     return found
 
 
-def _finish(stage: LastStage, template: BayeSS, crowd: Ints, start: int, words: Words) -> int:
+def _finish(stage: LastStage, template: BayeSS, values: Ints, start: int, words: Words) -> int:
     """The last stage, a batch at a time, on the users from `start` on."""
     flip = np.uint64(template.coin.threshold)
     while batches := stage.ask(stage.users):
         for number, threshold, count in batches:
-            ones = reported_ones(crowd, start, start + count, threshold, flip, words)
+            ones = reported_ones(values, start, start + count, threshold, flip, words)
             start += count
             stage.tell_counts(number, threshold, count, ones)
     return stage.answer()
