@@ -18,6 +18,7 @@ import privquant
 from privquant import _numba
 from privquant._numba import HAVE_NUMBA, compiled, compiled_form, njit
 from privquant.domain import Integers
+from privquant.lab.engine import Setting
 from privquant.lab.engine.draws import binomial, draw, fill, hypergeometric, new_tree
 from privquant.lab.engine.isotonic import outcomes
 from privquant.lab.sample import Sample
@@ -50,7 +51,7 @@ PLAIN = outcomes.__wrapped__  # as it runs where numba is not installed
 def test_the_same_rng_gives_the_same_answer_interpreted_and_compiled(template, schedule, draw_from):
     sample = Sample(VALUES, DOMAIN.size)
     fast, slow = (
-        run(template, sample, 2, np.random.default_rng(7), draw=draw_from, schedule=schedule)
+        run(template, sample, 2, np.random.default_rng(7), Setting(draw_from, schedule))
         for run in (outcomes, PLAIN)
     )
     assert np.array_equal(fast.answers, slow.answers)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 
-from privquant.aggregator import server
+from privquant.aggregator import server, service
 from privquant.aggregator.settings import Settings
 from privquant.aggregator.store.base import Ask, AskResult, Outcome, Spend
 from privquant.server import group_commit as groups
 
 
-class EarlyGroupCommit(groups.GroupCommit):
+class EarlyGroupCommit(groups.GroupCommit[Ask, AskResult]):
     async def _answer(self, group: list[tuple[Ask, asyncio.Future[AskResult]]]) -> None:
         for ask, future in group:
             if isinstance(ask, Spend) and not future.done():
@@ -23,7 +23,7 @@ class EarlyGroupCommit(groups.GroupCommit):
         await super()._answer(group)
 
 
-groups.GroupCommit = EarlyGroupCommit  # type: ignore[misc]
+service.GroupCommit = EarlyGroupCommit  # type: ignore[misc]
 
 if __name__ == "__main__":
     raise SystemExit(server.run(Settings.gather()))
