@@ -12,10 +12,12 @@ demo: $(VENV)/.demo
 test: $(VENV)/.dev system lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-# What needs no server, no browser and no cluster: lint, types, and the packages that only compute.
-QUICK := tests/privacy tests/protocols tests/device tests/planning/test_law.py tests/planning/test_plan.py $(wildcard tests/test_*.py)
+# What needs no server, no browser and no long simulation: lint, types, and the packages that only compute.
+QUICK := tests/privacy tests/device tests/protocols/naive tests/protocols/tree tests/protocols/test_*.py \
+  tests/protocols/isotonic/test_isotonic*.py tests/test_columns.py tests/test_domain.py tests/test_names.py \
+  tests/test_quantiles.py tests/test_results.py tests/test_wire*.py
 test-quick: $(VENV)/.dev lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not full and not slow" $(QUICK)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(QUICK)
 
 # The same checks in their long form: every published row, every kill, every draw.
 test-full: $(VENV)/.dev system lint
