@@ -59,8 +59,7 @@ class Outcomes(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """One trial's world: the search and its plan, the users by count, and the rounds they are asked in, each with
-    the row of its coin.
+    """One trial's world: the users by count, and the rounds they are asked in, each with the row of its coin.
 
     liars:     how many of the first 0, 1, .. users asked are liars; a single 0 if none is.
     lie:       the bit they send, or -1: the answer to a fake value, through the coin.
@@ -69,8 +68,6 @@ class _Run(NamedTuple):
     flight:    users asked before the first is heard; 0 in rounds.
     """
 
-    search: Search
-    plan: RunPlan
     values: Ints
     cumulative: Ints
     users: int
@@ -83,6 +80,14 @@ class _Run(NamedTuple):
     fake: int
     withheld: bool
     flight: int
+
+
+class _Job(NamedTuple):
+    """What a trial is handed. Kernels called for every row get the parts they need: each array costs them time."""
+
+    search: Search
+    plan: RunPlan
+    run: _Run
 
 
 def supports(template: Protocol, schedule: Schedule = SUGGESTED) -> bool:
@@ -121,8 +126,6 @@ def outcomes(
     fake = None if attack is None else attack.value(sample)
     search, plan = template.search, template.run_plan
     run = _Run(
-        search,
-        plan,
         sample.values,
         sample.cumulative,
         template.users,
@@ -151,7 +154,7 @@ def outcomes(
         if attack is not None:
             liars = attack.liars(template.users, rng)
             run = run._replace(liars=np.concatenate(([0], np.cumsum(liars))))
-        _trial(table, arrivals, unasked, run, rng, found[trial], ends[trial])
+        _trial(table, arrivals, unasked, _Job(search, plan, run), rng, found[trial], ends[trial])
         if plan.epochs > 0:
             evidence[trial] = arrivals.evidence[0]
             dropped[trial] = 1.0 - arrivals.kept.mean()
@@ -214,12 +217,20 @@ def _told(
 
 @njit(cache=True)
 def _hear(
-    table: Table, arrivals: Arrivals, run: _Run, phase: int, side: int, threshold: int, reports: int, ones: int
+    table: Table,
+    arrivals: Arrivals,
+    search: Search,
+    plan: RunPlan,
+    phase: int,
+    side: int,
+    threshold: int,
+    reports: int,
+    ones: int,
 ) -> None:
     """Take in what is reported of one threshold."""
-    if reports > 0 and (run.plan.epochs == 0 or note(arrivals, threshold, phase, reports, ones)):
-        kind = phase % KINDS if run.plan.epochs > 0 else phase
-        add_counts(table, run.search, 0, side, kind == BULK, threshold, reports, ones)
+    if reports > 0 and (plan.epochs == 0 or note(arrivals, threshold, phase, reports, ones)):
+        kind = phase % KINDS if plan.epochs > 0 else phase
+        add_counts(table, search, 0, side, kind == BULK, threshold, reports, ones)
 
 
 @njit(cache=True)
@@ -243,29 +254,30 @@ def _likely(table: Table, search: Search, plan: RunPlan, cut: float, out: Ints) 
 
 @njit(cache=True)
 def _trial(
-    table: Table, arrivals: Arrivals, unasked: Unasked, run: _Run, rng: np.random.Generator, found: Ints, ends: Ints
+    table: Table, arrivals: Arrivals, unasked: Unasked, job: _Job, rng: np.random.Generator, found: Ints, ends: Ints
 ) -> None:
     """One run from its first user to its answers, and to the ends of its intervals if it has them.
 
     The one kernel that Python calls: each that it calls is compiled with all that is behind it.
     """
+    search, plan, run = job
     clear(table)
     forget(arrivals)
     fill(unasked, run.cumulative[run.cumulative.size - 1])
     if run.flight > 0:
-        _in_flight(table, arrivals, unasked, run, rng)
+        _in_flight(table, arrivals, unasked, job, rng)
     else:
-        _in_batches(table, arrivals, unasked, run, rng)
-    if run.plan.epochs > 0:
-        decide(arrivals, table, run.search, arrivals.kept.size)
-    answers(table, run.search, run.plan, found)
-    if run.plan.roles == 3:
-        certified(table, run.search, run.plan, ends)
+        _in_batches(table, arrivals, unasked, job, rng)
+    if plan.epochs > 0:
+        decide(arrivals, table, search, arrivals.kept.size)
+    answers(table, search, plan, found)
+    if plan.roles == 3:
+        certified(table, search, plan, ends)
 
 
 @njit(cache=True)
-def _in_batches(table: Table, arrivals: Arrivals, unasked: Unasked, run: _Run, rng: np.random.Generator) -> None:
-    search, plan = run.search, run.plan
+def _in_batches(table: Table, arrivals: Arrivals, unasked: Unasked, job: _Job, rng: np.random.Generator) -> None:
+    search, plan, run = job
     arms = np.empty(plan.roles * plan.quantiles.size, np.int64)
     ends = np.zeros(arms.size + 1, np.int64)
     out = np.empty((3, MOST_ROWS), np.int64)
@@ -308,17 +320,17 @@ def _in_batches(table: Table, arrivals: Arrivals, unasked: Unasked, run: _Run, r
                 add_sorted(table, search, coin, side, kind == BULK, rows[0, a:b], rows[3, a:b], rows[4, a:b])
                 continue
             for i in range(a, b):
-                _hear(table, arrivals, run, rows[2, i], side, rows[0, i], rows[3, i], rows[4, i])
+                _hear(table, arrivals, search, plan, rows[2, i], side, rows[0, i], rows[3, i], rows[4, i])
                 if rows[5, i] > 0:
                     late[held_back] = (rows[2, i], side, rows[0, i], rows[5, i], rows[6, i])
                     held_back += 1
-    _hear_late(table, arrivals, run, late[:held_back])
+    _hear_late(table, arrivals, search, plan, late[:held_back])
 
 
 @njit(cache=True)
-def _in_flight(table: Table, arrivals: Arrivals, unasked: Unasked, run: _Run, rng: np.random.Generator) -> None:
+def _in_flight(table: Table, arrivals: Arrivals, unasked: Unasked, job: _Job, rng: np.random.Generator) -> None:
     """`run.flight` users asked at first, then one for each that answers, in the order of asking."""
-    search, plan = run.search, run.plan
+    search, plan, run = job
     arms = np.empty(plan.roles * plan.quantiles.size, np.int64)
     out = np.empty((3, MOST_ROWS), np.int64)
     queue = np.empty((run.users, 3), np.int64)  # phase, arm, threshold of every user asked
@@ -346,17 +358,17 @@ def _in_flight(table: Table, arrivals: Arrivals, unasked: Unasked, run: _Run, rn
         phase, arm, threshold = queue[answered, 0], queue[answered, 1], queue[answered, 2]
         side = side_row(plan.roles, arm)
         reports, ones, back, back_ones = _told(unasked, run, answered, threshold, 1, 0, rng)
-        _hear(table, arrivals, run, phase, side, threshold, reports, ones)
+        _hear(table, arrivals, search, plan, phase, side, threshold, reports, ones)
         if back > 0:
             late[held_back] = (phase, side, threshold, back, back_ones)
             held_back += 1
         heard += reports
         answered += 1
-    _hear_late(table, arrivals, run, late[:held_back])
+    _hear_late(table, arrivals, search, plan, late[:held_back])
 
 
 @njit(cache=True)
-def _hear_late(table: Table, arrivals: Arrivals, run: _Run, late: Ints) -> None:
+def _hear_late(table: Table, arrivals: Arrivals, search: Search, plan: RunPlan, late: Ints) -> None:
     """Take in what was withheld: rows of phase, side, threshold, reports and ones."""
     for k in range(late.shape[0]):
-        _hear(table, arrivals, run, late[k, 0], late[k, 1], late[k, 2], late[k, 3], late[k, 4])
+        _hear(table, arrivals, search, plan, late[k, 0], late[k, 1], late[k, 2], late[k, 3], late[k, 4])
